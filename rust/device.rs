@@ -183,16 +183,19 @@ impl Device {
         let register = || {
             let shares = Shares::new()?;
             let sockets = Self::has_sockets(dev);
-            let (registration, channels) =
+            let (registration, parts) =
                 Self::register(&node, &memory, shares.clone(), bound, sockets)?;
-            Ok((Arc::new(registration, GFP_KERNEL)?, channels, shares))
+            Ok((Arc::new(registration, GFP_KERNEL)?, parts, shares))
         };
-        let (registration, channels, shares) = steps.step("character device", register)?;
+        let (registration, (channels, engine, sockets), shares) =
+            steps.step("character device", register)?;
         steps.step("start", || node.open(port))?;
         let shown = steps.step("clients in the kernel", || {
             let port = ClientPort {
                 node: node.clone(),
                 channels,
+                engine,
+                sockets,
                 shares: shares.clone(),
                 minor: registration.minor() as u32,
             };
@@ -226,14 +229,14 @@ impl Device {
     }
 
     /// Gives `node` its channels, its engine, its sockets, if it is to have any, and its functions of shared endpoints, and
-    /// makes `/dev/weftN`. Returns that and the channels.
+    /// makes `/dev/weftN`. Returns that and the first three.
     fn register(
         node: &Arc<Node>,
         memory: &Arc<Memory>,
         shares: Arc<Shares>,
         dev: &device::Device<Bound>,
         has_sockets: bool,
-    ) -> Result<(NodeReg, Arc<Channels>)> {
+    ) -> Result<(NodeReg, (Arc<Channels>, Arc<Engine>, Arc<Sockets>))> {
         // All files of a port share one address space, in which each mapping has an offset of its own.
         let mapping = Arc::new(Mapping::new()?, GFP_KERNEL)?;
         let channels = Channels::new(node.home(), mapping.clone())?;
@@ -253,13 +256,13 @@ impl Device {
             node: node.clone(),
             channels: channels.clone(),
             memory: memory.clone(),
-            engine,
-            sockets,
+            engine: engine.clone(),
+            sockets: sockets.clone(),
             endpoints,
             shares,
         };
         let registration = NodeReg::with_parent(Arc::new(device, GFP_KERNEL)?, dev)?;
-        Ok((registration, channels))
+        Ok((registration, (channels, engine, sockets)))
     }
 
     /// Does the same for a function that takes the place of another one, whose files stay open.

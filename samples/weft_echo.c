@@ -87,7 +87,7 @@ struct echo_end {
 static LIST_HEAD(ports);
 
 /* What a channel calls, and a listener: with interrupts off. */
-static void kick(void *work)
+static void kick(void *work, unsigned int events)
 {
 	queue_work(system_unbound_wq, work);
 }

@@ -43,7 +43,7 @@ static int weft_vsock_shutdown(struct vsock_sock *vsk, int mode)
 	if (conn && conn->channel && (mode & SEND_SHUTDOWN) &&
 	    weft_channel_finish(conn->channel) == -EAGAIN) {
 		WRITE_ONCE(conn->finish, true);
-		vs_kick(&conn->work);
+		vs_kick(&conn->work, 0);
 	}
 	/* The core has just cleared it; without it recv() would say ENOTCONN and not 0. */
 	if (vsk->peer_shutdown == SHUTDOWN_MASK)
@@ -114,7 +114,7 @@ static ssize_t weft_vsock_dequeue(struct vsock_sock *vsk, struct msghdr *msg, si
 	if (!(flags & MSG_PEEK)) {
 		/* Pairs with receive(), which finds room again. */
 		smp_store_release(&conn->tail, conn->tail + got);
-		vs_kick(&conn->work);
+		vs_kick(&conn->work, 0);
 	}
 	return got;
 }

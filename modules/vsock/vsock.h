@@ -134,7 +134,7 @@ int vs_ask(struct conn *conn);
 int vs_connect(struct vsock_sock *vsk);
 
 /* What a channel calls, and a listener. */
-static inline void vs_kick(void *work)
+static inline void vs_kick(void *work, unsigned int events)
 {
 	queue_work(vs_queue, work);
 }

@@ -13,7 +13,11 @@ use crate::sys::{
     waitq::WaitQueue,
 };
 use core::any::Any;
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    iov::{IovIterDest, IovIterSource},
+    prelude::*,
+    sync::Arc,
+};
 
 impl PortFile {
     /// Returns the socket of the file. `EINVAL`: its role has no bytes to read and write.
@@ -53,25 +57,18 @@ impl File for PortFile {
         ioctl::dispatch(self, cmd, arg, nonblock)
     }
 
-    fn read(
-        &self,
-        bytes: usize,
-        nonblock: bool,
-        to: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> Result<usize> {
+    fn read(&self, nonblock: bool, to: &mut IovIterDest<'_>) -> Result<usize> {
         let socket = self.stream()?;
         let over = (&*self.node, &*self.engine);
-        self.sockets.receive(over, socket, bytes, nonblock, to)
+        let most = to.len();
+        self.sockets
+            .receive(over, socket, (most, false), nonblock, to)
     }
 
-    fn write(
-        &self,
-        bytes: usize,
-        nonblock: bool,
-        from: &mut dyn FnMut(&mut [u8]) -> usize,
-    ) -> Result<usize> {
+    fn write(&self, nonblock: bool, from: &mut IovIterSource<'_>) -> Result<usize> {
         let socket = self.stream()?;
         let over = (&*self.node, &*self.engine);
+        let bytes = from.len();
         self.sockets.send(over, socket, bytes, nonblock, from)
     }
 

@@ -50,6 +50,7 @@ pub(super) fn connect(call: &Call<'_>, connect: weft_sock_connect) -> Result {
         peer: connect.peer,
         link: link(connect.link),
         service: connect.service,
+        data: 0,
         shape: Wanted::shape(connect.protocol, bytes)?,
         timeout: timeout(connect.timeout_ms),
     };

@@ -5,12 +5,18 @@
 //! Bounds are checked once, for all of it. This file must not know what is in it.
 
 use crate::{
-    proto::{fence::Fence, window},
+    proto::{
+        fence::Fence,
+        socket::stream::{Sink, Source},
+        window,
+    },
     sys::{
         area::{self, Area},
+        iter,
         words::Words,
     },
 };
+use kernel::iov::{IovIterDest, IovIterSource};
 
 /// Contiguous bytes of an area.
 #[derive(Clone, Copy)]
@@ -64,5 +70,17 @@ impl window::Window for Part<'_> {
         if fence.is_there() {
             area::mb();
         }
+    }
+}
+
+impl Source<Part<'_>> for IovIterSource<'_> {
+    fn store(&mut self, ring: &Part<'_>, at: usize, count: usize, word: &mut u64) -> usize {
+        iter::store(&ring.0, at, count, word, self)
+    }
+}
+
+impl Sink<Part<'_>> for IovIterDest<'_> {
+    fn load(&mut self, ring: &Part<'_>, at: usize, count: usize) -> usize {
+        iter::load(&ring.0, at, count, self)
     }
 }

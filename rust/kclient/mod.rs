@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients in the kernel: a port and its channels, as other modules use them, see
+//! Clients in the kernel: a port, its channels and its sockets, as other modules use them, see
 //! `Documentation/kernel-clients.rst`.
 //!
-//! What `chardev` is for programs. A listener and an end of a channel count as users of the port, and for
+//! What `chardev` is for programs. A listener, an end of a channel and a socket count as users of the port, and for
 //! the user of the task that has made them, as files do. This module must not know files.
 
 mod end;
+mod socket;
 
 use self::end::End;
 use crate::{
@@ -14,11 +15,13 @@ use crate::{
     fabric::Node,
     proto::{cell::Shape, nm::kind::is_host},
     share::{Payer, Shares},
+    socket::{self as stream, Sockets},
     sys::{
         client,
-        ext::{self, weft_destination, weft_port_attr},
+        ext::{self, weft_destination, weft_port_attr, weft_socket_destination},
         waitq::WaitQueue,
     },
+    verbs::Engine,
 };
 use kernel::{prelude::*, sync::Arc};
 
@@ -26,8 +29,15 @@ use kernel::{prelude::*, sync::Arc};
 pub(crate) struct ClientPort {
     pub(crate) node: Arc<Node>,
     pub(crate) channels: Arc<Channels>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) sockets: Arc<Sockets>,
     pub(crate) shares: Arc<Shares>,
     pub(crate) minor: u32,
+}
+
+/// Returns a link that a client has named, `None` for any.
+fn link(number: u32) -> Option<usize> {
+    (number != ext::WEFT_CLIENT_ANY_LINK).then_some(number as usize)
 }
 
 impl client::Port for ClientPort {
@@ -107,10 +117,7 @@ impl client::Port for ClientPort {
     ) -> Result<KBox<dyn client::Channel>> {
         let wanted = Wanted {
             peer: to.peer,
-            link: match to.link {
-                ext::WEFT_CLIENT_ANY_LINK => None,
-                link => Some(link as usize),
-            },
+            link: link(to.link),
             service: to.service,
             shape: Shape::new(to.cells, to.bulk).ok_or(EINVAL)?,
             timeout: to.timeout_ms,
@@ -126,6 +133,38 @@ impl client::Port for ClientPort {
             .channels
             .connect(&self.node, &payer, &inside, &wanted, waiters)?;
         End::make(KernelEnd::new(&self.node, &self.channels, channel)?, user)
+    }
+
+    fn listen_sockets(
+        &self,
+        service: u32,
+        backlog: u32,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<KBox<dyn client::SocketListener>> {
+        if service == 0 || !(1..=ext::WEFT_SOCK_MAX_BACKLOG).contains(&backlog) {
+            return Err(EINVAL);
+        }
+        let over = socket::Over::new(self);
+        socket::Listening::make(over, &self.shares, service, backlog as usize, waiters)
+    }
+
+    fn connect_socket(
+        &self,
+        to: &weft_socket_destination,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<KBox<dyn client::Socket>> {
+        if to.service == 0 || to.timeout_ms > MAX_TIMEOUT_MS {
+            return Err(EINVAL);
+        }
+        let wanted = stream::Wanted {
+            peer: to.peer,
+            link: link(to.link),
+            service: to.service,
+            data: to.data,
+            shape: stream::Wanted::shape(0, to.bytes)?,
+            timeout: to.timeout_ms,
+        };
+        socket::End::connect(socket::Over::new(self), &self.shares, &wanted, waiters)
     }
 }
 

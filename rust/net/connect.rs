@@ -39,7 +39,7 @@ const IDLE_MS: Msecs = 1000;
 pub(super) struct Tend(Arc<Ethernet>);
 
 impl Woken for Tend {
-    fn woken(&self) {
+    fn woken(&self, _events: u32) {
         self.0.hurry();
     }
 }

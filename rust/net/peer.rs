@@ -25,7 +25,7 @@ pub(super) struct Schedule {
 }
 
 impl Woken for Schedule {
-    fn woken(&self) {
+    fn woken(&self, _events: u32) {
         self.device.schedule(self.number);
     }
 }

@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The requests of users: to listen, to connect, to accept, to shut down, to close.
+//! The requests of users: to connect, to shut down, to close. Those of listeners are in `accept`.
 
 use super::{
-    end::{Making, Remote, State},
-    listener::{Listener, Request},
+    end::{Making, State},
     Socket, Sockets,
 };
 use crate::{
-    channel::{Pages, MAX_LISTENERS},
+    channel::Pages,
     fabric::{Destination, Inside, Node, Session},
     proto::{
         protocol::Protocol,
-        socket::{
-            message::{Message, Reject, Says},
-            Mode, Shape,
-        },
+        socket::{message::Says, Mode, Shape},
     },
-    share::{Charge, Payer, Table},
+    share::{Charge, Payer},
     sys::{
         clock,
-        errno::{
-            EADDRINUSE, ECONNABORTED, EHOSTUNREACH, EINPROGRESS, ENOBUFS, ENOTCONN, EOPNOTSUPP,
-        },
+        errno::{EHOSTUNREACH, EINPROGRESS, ENOBUFS, ENOTCONN, EOPNOTSUPP},
         ext::weft_sock_info,
         waitq::WaitQueue,
     },
@@ -44,6 +38,8 @@ pub(crate) struct Wanted {
     /// The link, `None` for any.
     pub(crate) link: Option<usize>,
     pub(crate) service: u32,
+    /// What the listener is told before it accepts.
+    pub(crate) data: u64,
     pub(crate) shape: Shape,
     pub(crate) timeout: Msecs,
 }
@@ -74,63 +70,17 @@ fn no_room(error: Error) -> Error {
 }
 
 impl Sockets {
-    /// Listens on `service`. `EADDRINUSE`: another file listens on it; `ENOSPC`: the port has [`MAX_LISTENERS`];
-    /// `EDQUOT`: `payer` has its share; `EOPNOTSUPP`: the port says that it has no sockets.
-    pub(crate) fn listen(
-        &self,
-        payer: &Payer,
-        service: u32,
-        backlog: usize,
-        waiters: Arc<WaitQueue>,
-    ) -> Result<Arc<Listener>> {
-        self.are_there()?;
-        let charge = payer.take(Table::Listeners, MAX_LISTENERS, 1)?;
-        let listener = Listener::new(service, backlog, waiters, charge)?;
-        let mut listeners = self.listeners.lock();
-        if listeners.iter().any(|other| other.service == service) {
-            return Err(EADDRINUSE.into());
-        }
-        listeners.push(listener.clone(), GFP_KERNEL_ACCOUNT)?;
-        self.is_used_now();
-        Ok(listener)
-    }
-
-    fn are_there(&self) -> Result {
+    pub(super) fn are_there(&self) -> Result {
         match self.supported {
             true => Ok(()),
             false => Err(EOPNOTSUPP.into()),
         }
     }
 
-    /// Removes the listener of a closed file, and rejects the requests that wait.
-    pub(crate) fn unlisten(&self, node: &Node, engine: &Engine, listener: &Arc<Listener>) {
-        self.listeners
-            .lock()
-            .retain(|other| !Arc::ptr_eq(other, listener));
-        for request in listener.close() {
-            self.reject(node, engine, &request, Reject::Refused);
-        }
-    }
-
-    /// Rejects a request.
-    fn reject(&self, node: &Node, engine: &Engine, request: &Request, why: Reject) {
-        if let Ok(per_link) = self.per_link(request.link) {
-            if per_link.session() == request.session {
-                // Without memory for it the peer waits until its user gives up.
-                let _ = per_link.post(Message {
-                    to: request.from,
-                    from: 0,
-                    says: Says::Reject(why),
-                });
-                // If the port is gone, no peer waits.
-                let _ = engine.tell(node, request.link);
-            }
-        }
-    }
-
-    /// Makes a socket on the link of `session`, with a half of zeros, in the table. Errors as [`Pages::new`], but
+    /// Makes a socket on the link of `session`, in the table. Lines and WQEs of its half are zeros; in its ring there may be
+    /// what the same peer has sent before, or was sent. Errors as [`Pages::new`], but
     /// `ENOBUFS` for `ENOSPC`.
-    fn make(
+    pub(super) fn make(
         &self,
         session: &Session<'_>,
         payer: &Payer,
@@ -140,7 +90,7 @@ impl Sockets {
     ) -> Result<Arc<Socket>> {
         let (link, port) = (session.link(), session.port());
         let per_link = self.per_link(link)?;
-        let bytes = shape.bytes() as usize;
+        let (bytes, start) = (shape.bytes() as usize, shape.start());
         let making = Making {
             id: self.new_id(per_link),
             link,
@@ -150,7 +100,7 @@ impl Sockets {
             pages: Pages::new(&self.channels, link, payer, bytes).map_err(no_room)?,
             _charge: charge,
         };
-        port.arena(link)?.zero(making.at(), bytes)?;
+        port.arena(link)?.zero(making.at(), start)?;
         let socket = Socket::new(making, waiters)?;
         per_link.add(&socket)?;
         Ok(socket)
@@ -189,6 +139,7 @@ impl Sockets {
             let request = Says::Init {
                 service: wanted.service,
                 half: socket.made.half(),
+                data: wanted.data,
             };
             per_link.say(&socket, request).inspect_err(|_| {
                 per_link.remove(&socket);
@@ -222,88 +173,6 @@ impl Sockets {
         }
     }
 
-    /// Accepts the oldest request. `waiters` is that of the file that becomes the end of the connection. `EAGAIN`: none
-    /// waits, with `nonblock`; `ECONNABORTED`: the peer has given up, or its link was lost; `ENOBUFS`: the arena of the
-    /// link has no room for another half; `EDQUOT`: `payer` has its share of it.
-    pub(crate) fn accept(
-        &self,
-        (node, engine): (&Node, &Engine),
-        (payer, inside): (&Payer, &Inside<'_>),
-        listener: &Listener,
-        waiters: Arc<WaitQueue>,
-        nonblock: bool,
-    ) -> Result<Arc<Socket>> {
-        loop {
-            if node.is_closed() {
-                return Err(ENODEV);
-            }
-            let Some(request) = listener.first() else {
-                if nonblock {
-                    return Err(EAGAIN);
-                }
-                inside.asleep(|| listener.wait(|| node.is_closed()))?;
-                continue;
-            };
-            let waiters = waiters.clone();
-            match self.take_request(node, payer, listener, &request, waiters) {
-                Ok(Some(socket)) => {
-                    engine.tell(node, request.link)?;
-                    node.touch(request.link);
-                    return Ok(socket);
-                }
-                Ok(None) => {}
-                Err(e) => {
-                    // It is still there if its link was lost.
-                    listener.take(&request);
-                    if e == ENOTCONN {
-                        return Err(ECONNABORTED.into());
-                    }
-                    self.reject(node, engine, &request, Reject::NoRoom);
-                    return Err(e);
-                }
-            }
-        }
-    }
-
-    /// Takes a request from its listener, and makes the socket that answers it. `None`: it is not there any more. Errors as
-    /// [`Self::accept`], but `ENOTCONN` if its link was lost.
-    fn take_request(
-        &self,
-        node: &Node,
-        payer: &Payer,
-        listener: &Listener,
-        request: &Request,
-        waiters: Arc<WaitQueue>,
-    ) -> Result<Option<Arc<Socket>>> {
-        node.with_link(request.link, |session| {
-            let per_link = self.per_link(request.link)?;
-            if per_link.session() != request.session {
-                return Err(ENOTCONN.into());
-            }
-            per_link.changing(|rests| {
-                // Another call may have accepted it, or the peer withdrawn it: its half is not to be written then.
-                if !listener.take(request) {
-                    return Ok(None);
-                }
-                let far = session.port().far_links();
-                let charge = payer.take_link(&far, request.link)?;
-                let what = (listener.service, request.half.shape);
-                let socket = self.make(session, payer, what, charge, waiters)?;
-                let remote = Remote {
-                    id: request.from,
-                    base: request.half.base as usize,
-                };
-                socket.open(remote, rests);
-                socket.greet(node, session.port());
-                let answer = Says::Accept(socket.made.half());
-                per_link.say(&socket, answer).inspect_err(|_| {
-                    per_link.remove(&socket);
-                })?;
-                Ok(Some(socket))
-            })
-        })
-    }
-
     /// Sends no more, with `sends`; receives no more, with `receives`. `ENOTCONN`: there is no connection; `EINTR`: a
     /// signal came while another call was sending.
     pub(crate) fn shut_down(
@@ -328,6 +197,21 @@ impl Sockets {
         }
         socket.wake_all();
         Ok(())
+    }
+
+    /// Sends no more. Does not wait. `EAGAIN`: the peer cannot be told now; the waiters are woken when it can. `ENOTCONN`:
+    /// there is no connection.
+    pub(crate) fn finish(&self, node: &Node, socket: &Socket) -> Result {
+        match socket.state() {
+            State::Open => {}
+            State::Draining | State::PeerClosed => return Ok(()),
+            _ => return Err(socket.error().unwrap_or(ENOTCONN.into())),
+        }
+        socket.finished.store(true, Release);
+        match socket.finish_now(node) {
+            true => Ok(()),
+            false => Err(EAGAIN),
+        }
     }
 
     /// Tells the peer, if it waits for that, that all that it has left was fetched.

@@ -19,6 +19,7 @@ use crate::{
     share::Charge,
     sys::{
         area::{self, Area},
+        file::events,
         gate::Gate,
         irqlock::{new_spinlock_irq, SpinLockIrq},
         waitq::WaitQueue,
@@ -126,13 +127,11 @@ impl Direction {
 /// What sends.
 pub(super) struct Sending {
     pub(super) sender: Sender,
-    pub(super) buffer: KVec<u8>,
 }
 
 /// What receives.
 pub(super) struct Receiving {
     pub(super) receiver: Receiver,
-    pub(super) buffer: KVec<u8>,
 }
 
 /// One end of a connection.
@@ -187,16 +186,12 @@ impl Socket {
                 ),
                 accesses <- Gate::new(),
                 sending <- new_mutex!(
-                    Sending {
-                        sender,
-                        buffer: KVec::new(),
-                    },
+                    Sending { sender },
                     "weft socket sending"
                 ),
                 receiving <- new_mutex!(
                     Receiving {
                         receiver: Receiver::new(shape),
-                        buffer: KVec::new(),
                     },
                     "weft socket receiving"
                 ),
@@ -393,14 +388,20 @@ impl Socket {
 
     /// Wakes waiters for which something has come: the peer has rung. Called in hard interrupts.
     pub(super) fn rung(&self, arena: &Area) {
-        let mut woken = false;
-        for (direction, recv) in [(&self.input, true), (&self.output, false)] {
-            woken |= direction
+        let mut come = 0;
+        for (direction, recv, event) in [
+            (&self.input, true, events::IN),
+            (&self.output, false, events::OUT),
+        ] {
+            if direction
                 .sleeper
-                .rung(|| self.missing(arena, recv).is_none());
+                .rung(|| self.missing(arena, recv).is_none())
+            {
+                come |= event;
+            }
         }
-        if woken {
-            self.wake_all();
+        if come != 0 {
+            self.waiters.wake_for(come);
         }
     }
 

@@ -11,7 +11,7 @@ use kernel::{
 
 /// A request that waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Request {
+pub(crate) struct Request {
     pub(super) link: usize,
     /// The session of the link that it has come in.
     pub(super) session: u64,
@@ -19,6 +19,8 @@ pub(super) struct Request {
     pub(super) from: u32,
     /// The peer's half.
     pub(super) half: Half,
+    /// What the peer tells the listener.
+    pub(super) data: u64,
 }
 
 struct Queue {
@@ -79,6 +81,14 @@ impl Listener {
         drop(queue);
         self.waiters.wake_all();
         added
+    }
+
+    /// Returns the request that the peer has called `from`, of a session of a link.
+    pub(super) fn find(&self, (link, session, from): (usize, u64, u32)) -> Option<Request> {
+        let is_it = |request: &&Request| {
+            (request.link, request.session, request.from) == (link, session, from)
+        };
+        self.queue.lock().waiting.iter().find(is_it).copied()
     }
 
     /// Returns the oldest request, and leaves it there.

@@ -9,9 +9,9 @@
 //!
 //! # Locks
 //!
-//! `Socket::sending` and `Socket::receiving` are outside those of `crate::verbs`, and never both held: a call that sends
-//! or receives holds one, also while it copies memory of its program or waits for the peer. Only a program's calls wait for
-//! them, and can be interrupted; others try.
+//! `Socket::sending` and `Socket::receiving` are outside those of `crate::verbs`, and never both held: a call that
+//! sends or receives holds one, also while memory of its caller is fetched or it waits for the peer. Only a program's
+//! calls wait for them, and can be interrupted; others try.
 //!
 //! Inside those of `fabric` and of `crate::verbs`, and in this order:
 //!
@@ -23,12 +23,14 @@
 //!
 //! `crate::channel` and `crate::share` are called with the first one held at the most.
 
+mod accept;
 mod access;
 mod calls;
 mod end;
 mod events;
 mod listener;
 mod per_link;
+mod ready;
 mod sockets;
 mod transfer;
 

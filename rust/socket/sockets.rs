@@ -87,7 +87,13 @@ impl Sockets {
     }
 
     /// Has a request wait at its listener, or rejects it.
-    fn request(&self, link: usize, from: u32, service: u32, half: Half) -> Result<(), Reject> {
+    fn request(
+        &self,
+        link: usize,
+        from: u32,
+        service: u32,
+        (half, data): (Half, u64),
+    ) -> Result<(), Reject> {
         if !self.supported {
             return Err(Reject::Unsupported);
         }
@@ -100,6 +106,7 @@ impl Sockets {
             session: self.links.get(link).map_or(0, PerLink::session),
             from,
             half,
+            data,
         };
         match listener.is_some_and(|listener| listener.add(request)) {
             true => Ok(()),
@@ -183,8 +190,12 @@ impl Control for Sockets {
         };
         let Message { to, from, says } = *message;
         let answer = match says {
-            Says::Init { service, half } => {
-                let request = self.request(reached.link, from, service, half);
+            Says::Init {
+                service,
+                half,
+                data,
+            } => {
+                let request = self.request(reached.link, from, service, (half, data));
                 request.err().map(|why| (Says::Reject(why), from, 0))
             }
             Says::Accept(half) => {

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sending and receiving: what `read`, `write` and `poll` of a socket's file do.
+//! Sending and receiving: what `read` and `write` of a socket's file do, and the calls of clients in the kernel.
 //!
-//! Bytes go by a buffer of the kernel, since the memory of a program may be one that another program provides, which
-//! nothing of the link may wait for.
+//! Bytes are copied once, between the memory of the caller and a half. What of the memory is not there is fetched with
+//! nothing of the port held, since another program may provide it.
 
 use super::{
     access::Access,
     end::{Receiving, Sending, State},
+    ready::complain,
     Socket, Sockets,
 };
 use crate::{
     fabric::Node,
     hw::Port,
     proto::socket::stream::{Fault, Found},
-    sys::{errno::EPROTO, file::events},
+    sys::{errno::EPROTO, iter, task},
     verbs::Engine,
 };
-use core::ops::Range;
 use kernel::{
+    iov::{IovIterDest, IovIterSource},
     prelude::*,
     sync::{
         atomic::{Acquire, Relaxed, Release},
@@ -28,21 +29,10 @@ use kernel::{
     time::Msecs,
 };
 
-/// The most bytes that are moved at once.
-const BUFFER: usize = 16 << 10;
+/// The most bytes that are moved at once: then the other end may begin with them.
+const PIECE: usize = 16 << 10;
 /// After how many milliseconds a load that has failed is repeated.
 const REPEAT_MS: Msecs = 20;
-
-/// Sets the length of a buffer to `bytes`, or to [`BUFFER`] if that is less.
-fn sized(buffer: &mut KVec<u8>, bytes: u64) -> Result<&mut [u8]> {
-    // At most `BUFFER`: no bits are lost.
-    let bytes = bytes.min(BUFFER as u64) as usize;
-    if buffer.len() < bytes {
-        // Whole powers of two: the buffer soon has its size.
-        buffer.resize(bytes.next_power_of_two(), 0, GFP_KERNEL_ACCOUNT)?;
-    }
-    buffer.get_mut(..bytes).ok_or(EINVAL)
-}
 
 impl Socket {
     /// Has the caller be the only one of its direction. `EAGAIN`: another call is, with `nonblock`; `ERESTARTSYS`: a
@@ -85,65 +75,12 @@ impl Socket {
         self.give_back(node, port, &mut receiving, true);
     }
 
-    /// Returns whether a call that receives is to go on: there may be something, or there never will be. If not, the peer
-    /// is asked to ring.
-    fn may_receive(&self, node: &Node) -> bool {
-        match self.state() {
-            State::Connecting => node.is_closed(),
-            State::Open => self.deaf.load(Acquire) || node.is_closed() || self.can(node, true),
-            State::Draining | State::PeerClosed => !self.accesses.is_closed(),
-            _ => true,
-        }
-    }
-
-    fn may_send(&self, node: &Node) -> bool {
-        match self.state() {
-            State::Connecting => node.is_closed(),
-            State::Open => self.finished.load(Acquire) || node.is_closed() || self.can(node, false),
-            _ => true,
-        }
-    }
-
-    /// Returns whether there is something to receive, or room to send, and it can be done now. Waiters are woken when it
-    /// can.
-    fn can(&self, node: &Node, recv: bool) -> bool {
-        // Quiesced: `go_on` wakes all.
-        !self.accesses.is_closed()
-            && node
-                .port()
-                .is_ok_and(|port| self.is_ready(node, &**port, recv, true))
-    }
-
-    /// Returns the state of poll, a mask of [`events`]. For those in `want` that have not come the peer is asked to ring.
-    pub(crate) fn poll(&self, node: &Node, want: u32) -> u32 {
-        let ended = events::IN | events::OUT | events::RDHUP | events::HUP;
-        let Ok(port) = node.port() else {
-            return ended | events::ERR;
-        };
-        if self.error().is_some() {
-            return ended | events::ERR;
-        }
-        let state = self.state();
-        let mut got = match state {
-            State::Connecting => return 0,
-            State::Open => 0,
-            // The peer takes nothing any more.
-            State::Draining | State::PeerClosed => events::OUT | events::RDHUP,
-            _ => return ended,
-        };
-        let still = self.accesses.is_closed();
-        let ready = |recv, bit| !still && self.is_ready(node, &**port, recv, want & bit != 0);
-        if state != State::Open || self.deaf.load(Acquire) || ready(true, events::IN) {
-            got |= events::IN;
-        }
-        if state == State::Open && (self.finished.load(Acquire) || ready(false, events::OUT)) {
-            got |= events::OUT;
-        }
-        got
-    }
-
     /// Looks for what has come. `None`: it cannot be looked at now.
-    fn look(&self, port: &dyn Port, receiving: &mut Receiving) -> Result<Option<Found>, Fault> {
+    pub(super) fn look(
+        &self,
+        port: &dyn Port,
+        receiving: &mut Receiving,
+    ) -> Result<Option<Found>, Fault> {
         let Some(access) = Access::new(self, port) else {
             return Ok(None);
         };
@@ -156,8 +93,14 @@ impl Socket {
         Ok(Some(found?))
     }
 
-    /// Tells the peer of what was taken; of all, before sleep.
-    fn give_back(&self, node: &Node, port: &dyn Port, receiving: &mut Receiving, all: bool) {
+    /// Tells the peer of what was taken, if it is enough; of `all`, at the start.
+    pub(super) fn give_back(
+        &self,
+        node: &Node,
+        port: &dyn Port,
+        receiving: &mut Receiving,
+        all: bool,
+    ) {
         // While it is quiesced nothing is said; the next call does.
         let Some(access) = Access::new(self, port) else {
             return;
@@ -173,45 +116,43 @@ impl Socket {
         }
     }
 
-    /// Copies up to `most` bytes of what was found into the buffer, and returns them. `None`: not now.
-    fn copy<'a>(
+    /// Copies up to `most` bytes of what was found, and returns how many it could. `None`: not now.
+    fn copy(
         &self,
         port: &dyn Port,
-        receiving: &'a mut Receiving,
-        most: u64,
-    ) -> Result<Option<&'a [u8]>> {
-        let Some(access) = Access::new(self, port) else {
-            return Ok(None);
-        };
-        let Receiving { receiver, buffer } = receiving;
-        let buffer = sized(buffer, most)?;
+        receiving: &Receiving,
+        most: usize,
+        to: &mut IovIterDest<'_>,
+    ) -> Option<usize> {
+        let access = Access::new(self, port)?;
         let ring = access.source();
-        match access.loads(|| receiver.copy(&ring, buffer)) {
-            Ok(()) => Ok(Some(buffer)),
-            Err(_) => Ok(None),
-        }
+        iter::attempt(to, |to| {
+            let copy = || receiving.receiver.copy(&ring, most, to);
+            access.loads(copy).ok()
+        })
     }
 
-    /// Sends what there is room for of the bytes `part` of the buffer, and returns how many.
+    /// Sends up to `most` bytes, as far as there is room and they are in memory, and returns how many. `None`: not now.
     fn put(
         &self,
         node: &Node,
         port: &dyn Port,
         sending: &mut Sending,
-        part: Range<usize>,
-    ) -> Result<usize, Fault> {
+        most: usize,
+        from: &mut IovIterSource<'_>,
+    ) -> Result<Option<usize>, Fault> {
         // While it is quiesced nothing is sent.
         let Some(access) = Access::new(self, port) else {
-            return Ok(0);
+            return Ok(None);
         };
         let (own, peer) = (access.own(), access.peer());
-        let Sending { sender, buffer } = sending;
-        let count = sender.send(&own, &peer, buffer.get(part).unwrap_or_default())?;
+        let sender = &mut sending.sender;
+        let count = sender.send(&own, &peer, most, from)?;
         self.output.set_mark(sender.mark());
         if sender.needs_kick(&own, &peer) {
             node.ring_wake(port, self.made.link);
         }
-        Ok(count)
+        Ok(Some(count))
     }
 
     /// Sends the end, once no other call sends and the peer can be reached. Errors as [`Sockets::shut_down`].
@@ -234,10 +175,11 @@ impl Socket {
         sent.map_err(interrupted)
     }
 
-    /// Sends the end at once, if no other call sends and the peer can be reached: the file is being closed.
-    pub(super) fn finish_now(&self, node: &Node) {
-        if let (Ok(port), Some(mut sending)) = (node.port(), self.sending.try_lock()) {
-            self.put_end(node, &**port, &mut sending);
+    /// Sends the end at once. Returns false if another call sends, or the peer cannot be reached now.
+    pub(super) fn finish_now(&self, node: &Node) -> bool {
+        match (node.port(), self.sending.try_lock()) {
+            (Ok(port), Some(mut sending)) => self.put_end(node, &**port, &mut sending),
+            _ => false,
         }
     }
 
@@ -259,10 +201,7 @@ impl Sockets {
     /// Ends a socket whose peer has broken the protocol, and returns the error of the call.
     fn broke(&self, node: &Node, engine: &Engine, socket: &Socket) -> Error {
         let link = socket.made.link;
-        node.complain(fmt!(
-            "link {}: the peer broke the protocol of a socket: it ends",
-            link
-        ));
+        complain(node, socket);
         if let (Ok(per_link), Some(remote)) = (self.per_link(link), socket.remote.as_ref()) {
             per_link.fail(socket, EPROTO.into(), remote.id);
             let _ = engine.tell(node, link);
@@ -270,8 +209,8 @@ impl Sockets {
         EPROTO.into()
     }
 
-    /// Receives up to `most` bytes, and has `to` copy them, which returns how many it could. Returns how many there were, 0
-    /// at the end of the stream. Sleeps until there is something.
+    /// Receives up to `most` bytes, and returns how many there were, 0 at the end of the stream. Sleeps until there is
+    /// something. With `peeks` they are received again.
     ///
     /// `EAGAIN`: there is nothing, with `nonblock`; `ERESTARTSYS`: a signal came; `EFAULT`: nothing could be copied;
     /// `ECONNRESET`: the link, the session or the peer was lost; `ENETDOWN`: the port was removed; `EPROTO`: the peer
@@ -280,16 +219,19 @@ impl Sockets {
         &self,
         (node, engine): (&Node, &Engine),
         socket: &Socket,
-        most: usize,
+        (most, peeks): (usize, bool),
         nonblock: bool,
-        to: &mut dyn FnMut(&[u8]) -> usize,
+        to: &mut IovIterDest<'_>,
     ) -> Result<usize> {
         let mut receiving = socket.turn(&socket.receiving, nonblock)?;
         let mut got = 0;
         let over = (node, engine);
-        let result = self.take(over, socket, &mut receiving, (most, &mut got), nonblock, to);
+        let what = (most, peeks, &mut got);
+        let result = self.take(over, socket, &mut receiving, what, nonblock, to);
         socket.pass(receiving);
-        socket.received.fetch_add(got as u64, Relaxed);
+        if !peeks {
+            socket.received.fetch_add(got as u64, Relaxed);
+        }
         match result {
             Err(e) if got == 0 => Err(e),
             _ => Ok(got),
@@ -302,36 +244,40 @@ impl Sockets {
         (node, engine): (&Node, &Engine),
         socket: &Socket,
         receiving: &mut Receiving,
-        (most, got): (usize, &mut usize),
+        (most, peeks, got): (usize, bool, &mut usize),
         nonblock: bool,
-        to: &mut dyn FnMut(&[u8]) -> usize,
+        to: &mut IovIterDest<'_>,
     ) -> Result {
         while *got < most && !socket.deaf.load(Acquire) {
             if let Some(error) = socket.error() {
                 return Err(error);
             }
             // What was sent before the peer closed has come by then.
-            let closed = matches!(socket.state(), State::Draining | State::PeerClosed);
+            let closed = socket.is_closed_by_peer();
             let port = node.port()?;
             let found = socket.look(&**port, receiving);
             let copied = match found {
                 Ok(Some(Found::Bytes(count))) => {
-                    let wanted = count.min((most - *got) as u64);
-                    socket.copy(&**port, receiving, wanted)?
+                    let wanted = (most - *got).min(if peeks { usize::MAX } else { PIECE });
+                    // At most what is wanted: no bits are lost.
+                    let wanted = count.min(wanted as u64) as usize;
+                    socket.copy(&**port, receiving, wanted, to)
                 }
                 _ => None,
             };
-            // The memory of the program is accessed with nothing of the port held.
-            drop(port);
-            if let Some(bytes) = copied {
-                let count = to(bytes);
-                if count == 0 {
-                    return Err(EFAULT);
+            if let Some(count) = copied.filter(|count| *count != 0) {
+                *got += count;
+                if peeks {
+                    break;
                 }
                 receiving.receiver.take(count as u64);
-                *got += count;
                 socket.input.set_mark(Some(receiving.receiver.mark()));
-                socket.give_back(node, &**node.port()?, receiving, false);
+                socket.give_back(node, &**port, receiving, false);
+                continue;
+            }
+            drop(port);
+            if copied.is_some() {
+                fetched(|| iter::fetch_dest(to, most - *got))?;
                 continue;
             }
             if *got != 0 {
@@ -349,7 +295,7 @@ impl Sockets {
                     socket.deaf.store(true, Release);
                     break;
                 }
-                Some(Found::Nothing) => socket.give_back(node, &**node.port()?, receiving, true),
+                Some(Found::Nothing) => socket.give_back(node, &**node.port()?, receiving, false),
                 // It cannot be loaded now.
                 Some(Found::Bytes(_)) | None => {}
             }
@@ -374,8 +320,8 @@ impl Sockets {
         }
     }
 
-    /// Sends `bytes` bytes, which `from` copies, in order, and returns how many were sent. Sleeps until there is room for
-    /// all; with `nonblock`, sends those that there is room for.
+    /// Sends `bytes` bytes, and returns how many were sent. Sleeps until there is room for all; with `nonblock`, sends
+    /// those that there is room for.
     ///
     /// `EPIPE`: the peer has closed its end, or this one sends no more. Others as [`Self::receive`].
     pub(crate) fn send(
@@ -384,59 +330,74 @@ impl Sockets {
         socket: &Socket,
         bytes: usize,
         nonblock: bool,
-        from: &mut dyn FnMut(&mut [u8]) -> usize,
+        from: &mut IovIterSource<'_>,
     ) -> Result<usize> {
         let mut sending = socket.turn(&socket.sending, nonblock)?;
         let mut sent = 0;
-        // Copied of the program's memory, and not sent yet.
-        let (mut held, mut done) = (0, 0);
-        let result = loop {
-            if sent == bytes {
-                break Ok(());
-            }
-            // The state before the error: one that ends meanwhile is waited for, and found to have ended.
-            let state = socket.state();
-            if let Some(error) = socket.error() {
-                break Err(error);
-            }
-            match state {
-                State::Connecting | State::Open if !socket.finished.load(Acquire) => {}
-                _ => break Err(EPIPE),
-            }
-            if held == done {
-                let room = match sized(&mut sending.buffer, (bytes - sent) as u64) {
-                    Ok(room) => room,
-                    Err(e) => break Err(e),
-                };
-                (held, done) = (from(room), 0);
-                if held == 0 {
-                    break Err(EFAULT);
-                }
-            }
-            let put = match node.port() {
-                Ok(port) => socket.put(node, &**port, &mut sending, done..held),
-                Err(e) => break Err(e),
-            };
-            let Ok(count) = put else {
-                break Err(self.broke(node, engine, socket));
-            };
-            done += count;
-            sent += count;
-            if count != 0 {
-                continue;
-            }
-            if nonblock {
-                break Err(EAGAIN);
-            }
-            if let Err(e) = socket.waiters.wait(|| socket.may_send(node)) {
-                break Err(e);
-            }
-        };
+        let over = (node, engine);
+        let result = self.give(
+            over,
+            socket,
+            &mut sending,
+            (bytes, &mut sent),
+            nonblock,
+            from,
+        );
         socket.pass(sending);
         socket.sent.fetch_add(sent as u64, Relaxed);
         match result {
             Err(e) if sent == 0 => Err(e),
             _ => Ok(sent),
         }
+    }
+
+    /// As [`Self::send`]; adds what it has sent to `sent`, also if it fails then.
+    fn give(
+        &self,
+        (node, engine): (&Node, &Engine),
+        socket: &Socket,
+        sending: &mut Sending,
+        (bytes, sent): (usize, &mut usize),
+        nonblock: bool,
+        from: &mut IovIterSource<'_>,
+    ) -> Result {
+        while *sent < bytes {
+            // The state before the error: one that ends meanwhile is waited for, and found to have ended.
+            let state = socket.state();
+            if let Some(error) = socket.error() {
+                return Err(error);
+            }
+            match state {
+                State::Connecting | State::Open if !socket.finished.load(Acquire) => {}
+                _ => return Err(EPIPE),
+            }
+            let most = (bytes - *sent).min(PIECE);
+            let Ok(put) = socket.put(node, &**node.port()?, sending, most, from) else {
+                return Err(self.broke(node, engine, socket));
+            };
+            match put {
+                Some(count) if count != 0 => *sent += count,
+                // There is room, and the memory is not there.
+                Some(_) if sending.sender.mark().is_none() => {
+                    fetched(|| iter::fetch_source(from, bytes - *sent))?;
+                }
+                _ if nonblock => return Err(EAGAIN),
+                _ => socket.waiters.wait(|| socket.may_send(node))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has `fetch` fetch memory of the caller, to which a copy then goes on. `EFAULT`: it is not there; `ERESTARTSYS`: the
+/// task is killed.
+fn fetched(fetch: impl FnOnce() -> bool) -> Result {
+    if !fetch() {
+        return Err(EFAULT);
+    }
+    // It may be taken away before it is accessed, and that again and again.
+    match task::is_killed() {
+        true => Err(ERESTARTSYS),
+        false => Ok(()),
     }
 }

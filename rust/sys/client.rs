@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ports and channels for other modules of the kernel, `include/linux/weft_client.h`.
+//! What other modules of the kernel have of the driver, `include/linux/weft_client.h`: ports, and what is made of them.
 //!
 //! A handle of C is a box of an object of the driver, with the callback of the client beside it. `c/client.c`
-//! keeps the lists of ports and of clients, and exports the functions of this file. This file must not know
-//! what a port or a channel does.
+//! keeps the lists of ports and of clients, and exports the functions of this file, of [`super::channels`] and of
+//! [`super::sockets`]. This file must not know what a port, a channel or a socket does.
 //!
 //! All functions that C calls have the same requirements: handles are those that this file has returned and
 //! that are not closed, pointers to structures are valid, and a handle is closed once, when no other call has
 //! it.
 
 use super::{
-    ext::{self, weft_channel_attr, weft_destination, weft_message, weft_notifier, weft_port_attr},
+    ext::{
+        self, weft_channel_attr, weft_destination, weft_notifier, weft_port_attr, weft_sock_info,
+        weft_socket_destination, weft_socket_request,
+    },
     waitq::{Callback, WaitQueue, Woken},
 };
 use core::{ptr::NonNull, slice};
 use kernel::{
     bindings::kvec,
     error::from_result,
+    iov::{IovIterDest, IovIterSource},
     prelude::*,
     sync::{
         atomic::{Atomic, Full},
@@ -46,6 +50,21 @@ pub(crate) trait Port: Send + Sync {
 
     /// Connects, and waits for the answer; `waiters` are woken when the channel changes.
     fn connect(&self, to: &weft_destination, waiters: Arc<WaitQueue>) -> Result<KBox<dyn Channel>>;
+
+    /// As [`Port::listen`], for sockets.
+    fn listen_sockets(
+        &self,
+        service: u32,
+        backlog: u32,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<KBox<dyn SocketListener>>;
+
+    /// Requests a connection; `waiters` are woken when the socket changes, the first time when there is an answer.
+    fn connect_socket(
+        &self,
+        to: &weft_socket_destination,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<KBox<dyn Socket>>;
 }
 
 /// What listens on a service, until it is dropped.
@@ -75,6 +94,43 @@ pub(crate) trait Channel: Send + Sync {
 
     /// Takes it out. Fails only if there is none, or another call of this direction is under way.
     fn consume(&self) -> Result;
+}
+
+/// What listens for sockets on a service, until it is dropped.
+pub(crate) trait SocketListener: Send + Sync {
+    /// Returns the oldest request. `EAGAIN`: none waits.
+    fn oldest(&self) -> Result<weft_socket_request>;
+
+    /// Accepts a request; `waiters` are woken when the socket changes.
+    fn accept(
+        &self,
+        request: &weft_socket_request,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<KBox<dyn Socket>>;
+
+    /// Refuses a request.
+    fn refuse(&self, request: &weft_socket_request);
+}
+
+/// A socket, which is closed when this is dropped. Nothing here waits for the peer.
+pub(crate) trait Socket: Send + Sync {
+    fn info(&self) -> weft_sock_info;
+
+    /// Sends up to `bytes` bytes.
+    fn send(&self, bytes: usize, from: &mut IovIterSource<'_>) -> Result<usize>;
+
+    /// Receives up to `bytes` bytes; with `peeks` they stay.
+    fn receive(&self, bytes: usize, peeks: bool, to: &mut IovIterDest<'_>) -> Result<usize>;
+
+    /// Returns how many bytes can be received, `want` at least, or all. With `arms` the waiters are woken when there are
+    /// more.
+    fn readable(&self, want: usize, arms: bool) -> Result<usize>;
+
+    /// Returns how many bytes can be sent. With `arms` the waiters are woken when there are some.
+    fn writable(&self, arms: bool) -> Result<usize>;
+
+    /// Sends that no more will be sent.
+    fn finish(&self) -> Result;
 }
 
 /// The pieces of memory of a client that are one message.
@@ -112,7 +168,7 @@ impl<'a> Iterator for Pieces<'a> {
 
 /// The notifier of a client.
 struct Notifier {
-    notify: unsafe extern "C" fn(*mut c_void),
+    notify: unsafe extern "C" fn(*mut c_void, c_uint),
     context: *mut c_void,
 }
 
@@ -122,14 +178,14 @@ unsafe impl Send for Notifier {}
 unsafe impl Sync for Notifier {}
 
 impl Woken for Notifier {
-    fn woken(&self) {
+    fn woken(&self, events: u32) {
         // SAFETY: By the requirements of `Handle::make`.
-        unsafe { (self.notify)(self.context) };
+        unsafe { (self.notify)(self.context, events) };
     }
 }
 
 /// An object of the driver, and the callback of its client. The callback goes first.
-struct Handle<T: ?Sized> {
+pub(super) struct Handle<T: ?Sized> {
     _callback: Callback<Notifier>,
     object: KBox<T>,
 }
@@ -141,7 +197,7 @@ impl<T: ?Sized> Handle<T> {
     /// # Safety
     ///
     /// `notifier` is valid; what it names may be called until the handle is closed.
-    unsafe fn make<C>(
+    pub(super) unsafe fn make<C>(
         notifier: *const weft_notifier,
         make: impl FnOnce(Arc<WaitQueue>) -> Result<KBox<T>>,
     ) -> *mut C {
@@ -177,7 +233,7 @@ impl<T: ?Sized> Handle<T> {
     /// # Safety
     ///
     /// `handle` is of [`Self::make`], and not closed during `'a`.
-    unsafe fn of<'a, C>(handle: *mut C) -> &'a T {
+    pub(super) unsafe fn of<'a, C>(handle: *mut C) -> &'a T {
         // SAFETY: By the requirements.
         unsafe { &(*handle.cast::<Self>()).object }
     }
@@ -187,14 +243,11 @@ impl<T: ?Sized> Handle<T> {
     /// # Safety
     ///
     /// `handle` is of [`Self::make`]; this is its last use.
-    unsafe fn close<C>(handle: *mut C) {
+    pub(super) unsafe fn close<C>(handle: *mut C) {
         // SAFETY: By the requirements.
         drop(unsafe { KBox::from_raw(handle.cast::<Self>()) });
     }
 }
-
-type Listening = Handle<dyn Listener>;
-type End = Handle<dyn Channel>;
 
 /// A port that clients see.
 pub(crate) struct Shown {
@@ -250,7 +303,7 @@ pub(super) unsafe fn port_of<'a>(port: *mut ext::weft_port) -> &'a Arc<dyn Port>
 }
 
 /// Returns 0, or the error as a negative number.
-fn number(result: Result) -> c_int {
+pub(super) fn number(result: Result) -> c_int {
     from_result(|| result.map(|()| 0))
 }
 
@@ -283,195 +336,4 @@ unsafe extern "C" fn weft_query_hosts(
     };
     // SAFETY: By the requirements.
     unsafe { port_of(port) }.hosts(to)
-}
-
-/// Listens on a service.
-///
-/// # Safety
-///
-/// See the module.
-#[no_mangle]
-unsafe extern "C" fn weft_listen(
-    port: *mut ext::weft_port,
-    service: u32,
-    backlog: u32,
-    notifier: *const weft_notifier,
-) -> *mut ext::weft_listener {
-    // SAFETY: By the requirements.
-    unsafe {
-        let port = port_of(port);
-        Listening::make(notifier, |waiters| port.listen(service, backlog, waiters))
-    }
-}
-
-/// Closes a listener, and refuses the connections that wait.
-///
-/// # Safety
-///
-/// See the module.
-#[no_mangle]
-unsafe extern "C" fn weft_listener_close(listener: *mut ext::weft_listener) {
-    // SAFETY: By the requirements.
-    unsafe { Listening::close(listener) };
-}
-
-/// Accepts the oldest connection that waits.
-///
-/// # Safety
-///
-/// See the module.
-#[no_mangle]
-unsafe extern "C" fn weft_accept(
-    listener: *mut ext::weft_listener,
-    notifier: *const weft_notifier,
-) -> *mut ext::weft_channel {
-    // SAFETY: By the requirements.
-    unsafe {
-        let listener = Listening::of(listener);
-        End::make(notifier, |waiters| listener.accept(waiters))
-    }
-}
-
-/// Connects to a service of another host, or of this one.
-///
-/// # Safety
-///
-/// See the module.
-#[no_mangle]
-unsafe extern "C" fn weft_connect(
-    port: *mut ext::weft_port,
-    to: *const weft_destination,
-    notifier: *const weft_notifier,
-) -> *mut ext::weft_channel {
-    // SAFETY: By the requirements.
-    unsafe {
-        let (port, to) = (port_of(port), &*to);
-        End::make(notifier, |waiters| port.connect(to, waiters))
-    }
-}
-
-/// Closes an end of a channel.
-///
-/// # Safety
-///
-/// See the module.
-#[no_mangle]
-unsafe extern "C" fn weft_channel_close(channel: *mut ext::weft_channel) {
-    // SAFETY: By the requirements.
-    unsafe { End::close(channel) };
-}
-
-/// Describes a channel.
-///
-/// # Safety
-///
-/// See the module.
-#[no_mangle]
-unsafe extern "C" fn weft_query_channel(
-    channel: *mut ext::weft_channel,
-    attr: *mut weft_channel_attr,
-) {
-    // SAFETY: By the requirements.
-    unsafe { *attr = End::of(channel).attr() };
-}
-
-/// Sends a message.
-///
-/// # Safety
-///
-/// See the module; the `count` pieces are valid for reads, and are not written to meanwhile.
-#[no_mangle]
-unsafe extern "C" fn weft_channel_send(
-    channel: *mut ext::weft_channel,
-    pieces: *const kvec,
-    count: usize,
-    tag: u64,
-    flags: c_uint,
-) -> c_int {
-    if flags & !ext::WEFT_SEND_MORE != 0 {
-        return EINVAL.to_errno();
-    }
-    let pieces = match count {
-        0 => &[],
-        // SAFETY: By the requirements.
-        _ => unsafe { slice::from_raw_parts(pieces, count) },
-    };
-    // SAFETY: By the requirements.
-    let channel = unsafe { End::of(channel) };
-    // SAFETY: By the requirements.
-    let pieces = unsafe { Pieces::new(pieces) };
-    number(channel.send(pieces, tag, flags & ext::WEFT_SEND_MORE != 0))
-}
-
-/// Sends that no more will be sent.
-///
-/// # Safety
-///
-/// See the module.
-#[no_mangle]
-unsafe extern "C" fn weft_channel_finish(channel: *mut ext::weft_channel) -> c_int {
-    // SAFETY: By the requirements.
-    number(unsafe { End::of(channel) }.finish())
-}
-
-/// Returns how many short messages there is room for.
-///
-/// # Safety
-///
-/// See the module.
-#[no_mangle]
-unsafe extern "C" fn weft_channel_room(channel: *mut ext::weft_channel) -> c_int {
-    // SAFETY: By the requirements.
-    let room = unsafe { End::of(channel) }.room();
-    from_result(|| Ok(c_int::try_from(room?).unwrap_or(c_int::MAX)))
-}
-
-/// Returns the message that is next.
-///
-/// # Safety
-///
-/// See the module.
-#[no_mangle]
-unsafe extern "C" fn weft_channel_next(
-    channel: *mut ext::weft_channel,
-    message: *mut weft_message,
-) -> c_int {
-    // SAFETY: By the requirements.
-    let next = unsafe { End::of(channel) }.next();
-    number(next.map(|(tag, bytes)| {
-        // SAFETY: By the requirements.
-        unsafe { *message = weft_message { tag, bytes } };
-    }))
-}
-
-/// Copies a part of that message.
-///
-/// # Safety
-///
-/// See the module; `to` is valid for writes of `bytes` bytes, and nothing else has them meanwhile.
-#[no_mangle]
-unsafe extern "C" fn weft_channel_read(
-    channel: *mut ext::weft_channel,
-    offset: u32,
-    to: *mut c_void,
-    bytes: usize,
-) -> c_int {
-    let to = match bytes {
-        0 => &mut [],
-        // SAFETY: By the requirements.
-        _ => unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), bytes) },
-    };
-    // SAFETY: By the requirements.
-    number(unsafe { End::of(channel) }.read(offset as usize, to))
-}
-
-/// Takes that message out.
-///
-/// # Safety
-///
-/// See the module.
-#[no_mangle]
-unsafe extern "C" fn weft_channel_consume(channel: *mut ext::weft_channel) -> c_int {
-    // SAFETY: By the requirements.
-    number(unsafe { End::of(channel) }.consume())
 }

@@ -55,22 +55,11 @@ pub(crate) trait File: Any + Send + Sync {
     /// Handles `ioctl`. `nonblock`: the file is `O_NONBLOCK`.
     fn ioctl(&self, cmd: u32, arg: usize, nonblock: bool) -> Result;
 
-    /// Handles `read`: has `to` copy up to `bytes` bytes, which returns how many it could, and returns how many there were.
-    fn read(
-        &self,
-        bytes: usize,
-        nonblock: bool,
-        to: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> Result<usize>;
+    /// Handles `read`: copies to `to`, as far as there is something, and returns how many bytes.
+    fn read(&self, nonblock: bool, to: &mut IovIterDest<'_>) -> Result<usize>;
 
-    /// Handles `write`: has `from` copy up to `bytes` bytes, in order, which returns how many it could, and returns how
-    /// many it has taken.
-    fn write(
-        &self,
-        bytes: usize,
-        nonblock: bool,
-        from: &mut dyn FnMut(&mut [u8]) -> usize,
-    ) -> Result<usize>;
+    /// Handles `write`: takes bytes of `from`, and returns how many.
+    fn write(&self, nonblock: bool, from: &mut IovIterSource<'_>) -> Result<usize>;
 
     /// Handles `mmap`.
     fn mmap(&self, vma: &NewVma<'_>) -> Result;
@@ -201,21 +190,13 @@ extern "C" fn read_iter(kiocb: *mut bindings::kiocb, to: *mut bindings::iov_iter
     // SAFETY: The VFS calls this for an access of such a file, and keeps both during the call; `to` is a
     // destination.
     let ((open, nonblock), to) = unsafe { (accessed(kiocb), IovIterDest::from_raw(to)) };
-    let bytes = to.len();
-    counted(
-        open.file
-            .read(bytes, nonblock, &mut |part| to.copy_to_iter(part)),
-    )
+    counted(open.file.read(nonblock, to))
 }
 
 extern "C" fn write_iter(kiocb: *mut bindings::kiocb, from: *mut bindings::iov_iter) -> isize {
     // SAFETY: As in `read_iter`; `from` is a source.
     let ((open, nonblock), from) = unsafe { (accessed(kiocb), IovIterSource::from_raw(from)) };
-    let bytes = from.len();
-    counted(
-        open.file
-            .write(bytes, nonblock, &mut |part| from.copy_from_iter(part)),
-    )
+    counted(open.file.write(nonblock, from))
 }
 
 extern "C" fn mmap(file: *mut bindings::file, vma: *mut bindings::vm_area_struct) -> c_int {

@@ -52,6 +52,14 @@ impl WaitQueue {
         unsafe { bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, core::ptr::null_mut()) };
     }
 
+    /// As [`WaitQueue::wake_all`], but a caller of `poll` that waits for none of these events sleeps on. `events` is a mask of
+    /// [`super::file::events`], not 0. Any context.
+    pub(crate) fn wake_for(&self, events: u32) {
+        let key = events as usize as *mut c_void;
+        // SAFETY: Initialised. The key of a queue that is polled is a mask, and no address.
+        unsafe { bindings::__wake_up(self.head.get(), TASK_NORMAL, 0, key) };
+    }
+
     /// Wakes the waiters, but of those that were queued by [`On::Turn`] only the first one that sleeps.
     /// Wraps `__wake_up()`, `include/linux/wait.h`. Any context.
     pub(crate) fn wake_one(&self) {
@@ -143,8 +151,9 @@ impl WaitQueue {
 
 /// What a [`Callback`] calls.
 pub(crate) trait Woken: Send + Sync {
-    /// Called with interrupts off, perhaps in a hard interrupt, and with the queue locked: wakes nothing on it.
-    fn woken(&self);
+    /// Called with interrupts off, perhaps in a hard interrupt, and with the queue locked: wakes nothing on it. `events`
+    /// are those of [`WaitQueue::wake_for`]; 0: anything may have changed.
+    fn woken(&self, events: u32);
 }
 
 /// What [`Callback`] has on the queue.
@@ -203,11 +212,11 @@ extern "C" fn call<W: Woken>(
     entry: *mut bindings::wait_queue_entry,
     _mode: c_uint,
     _flags: c_int,
-    _key: *mut c_void,
+    key: *mut c_void,
 ) -> c_int {
     // SAFETY: The entry is the first member of `Called`, whose box lives while it is on the queue.
     let woken = unsafe { &(*entry.cast::<Called<W>>()).woken };
-    woken.woken();
+    woken.woken(key as usize as u32);
     // As for `poll`: not counted among those that `wake_one` is to wake.
     0
 }

@@ -85,7 +85,7 @@ impl Words<'_> {
 
     /// Returns the address of `count` words of the first piece from word `first` on, if there are so many.
     #[inline]
-    fn run(&self, first: usize, count: usize) -> Option<*mut u64> {
+    pub(super) fn run(&self, first: usize, count: usize) -> Option<*mut u64> {
         let end = first.checked_add(count)?;
         // SAFETY: Inside the piece, or at its end.
         (end <= self.here).then(|| unsafe { self.first.add(first) })

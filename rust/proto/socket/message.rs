@@ -27,6 +27,8 @@ pub enum Says {
         service: u32,
         /// The half of the sender.
         half: Half,
+        /// What the listener is told of the request, before it accepts: its meaning is that of the service.
+        data: u64,
     },
     /// The answer to a request: the other half.
     Accept(Half),
@@ -54,7 +56,7 @@ pub struct Message {
 }
 
 /// Words of a message.
-pub const WORDS: usize = 4;
+pub const WORDS: usize = 5;
 
 /// Operations, from the first one on: those of cells follow each other in the same way.
 const INIT: u8 = 0;
@@ -78,14 +80,18 @@ impl Message {
 
     /// Returns its operation and its words.
     pub fn encode(&self) -> (u8, [u64; WORDS]) {
-        let (op, value, half) = match self.says {
-            Says::Init { service, half } => (INIT, service, Some(half)),
-            Says::Accept(half) => (ACCEPT, 0, Some(half)),
-            Says::Reject(code) => (REJECT, code as u32, None),
-            Says::Close { aborts } => (CLOSE, aborts.into(), None),
-            Says::Closed => (CLOSED, 0, None),
+        let (op, value, half, data) = match self.says {
+            Says::Init {
+                service,
+                half,
+                data,
+            } => (INIT, service, Some(half), data),
+            Says::Accept(half) => (ACCEPT, 0, Some(half), 0),
+            Says::Reject(code) => (REJECT, code as u32, None, 0),
+            Says::Close { aborts } => (CLOSE, aborts.into(), None, 0),
+            Says::Closed => (CLOSED, 0, None, 0),
         };
-        let mut words = [pair(self.to, self.from), u64::from(value), 0, 0];
+        let mut words = [pair(self.to, self.from), u64::from(value), 0, 0, data];
         if let Some(half) = half {
             let mode = match half.shape.mode() {
                 Mode::Push => 0,
@@ -100,7 +106,7 @@ impl Message {
 
     /// Decodes it; each word is loaded once. `None`: a member has an invalid value.
     pub fn decode(op: u8, load: impl Fn(usize) -> u64) -> Option<Self> {
-        let [ids, value, base, size] = [0, 1, 2, 3].map(load);
+        let [ids, value, base, size, data] = [0, 1, 2, 3, 4].map(load);
         let (to, from) = parts(ids);
         let (value, mode) = parts(value);
         let half = || {
@@ -113,10 +119,14 @@ impl Message {
             Half::of(mode, base, limit, start)
         };
         let bare = base == 0 && size == 0 && mode == 0;
+        if op != INIT && data != 0 {
+            return None;
+        }
         let says = match op {
             INIT if value != 0 && to == 0 && from != 0 => Says::Init {
                 service: value,
                 half: half()?,
+                data,
             },
             ACCEPT if value == 0 && to != 0 && from != 0 => Says::Accept(half()?),
             REJECT if bare && to != 0 && from == 0 => Says::Reject(Reject::of(value)?),

@@ -12,7 +12,6 @@
 use super::{Mode, Shape, END, EVENT_AT, FULL_AT, MAX_WQES, SEGMENT, SENT_AT, WQES_AT};
 use crate::proto::{
     fence::Fence,
-    payload::{Payload, Pieces},
     window::{passed, Area, Window},
 };
 
@@ -27,13 +26,29 @@ pub enum Fault {
     Wqe,
 }
 
+/// Where the bytes are that a sender sends.
+pub trait Source<W> {
+    /// Stores the next `count` bytes at byte `at` of `ring`, each word once, in one piece and in ascending order. `word`
+    /// has the bytes before `at` of the first word, the first one in the lowest bits; then those of the last word if it
+    /// is not full, which is filled with zeros. Returns how many bytes it has stored: fewer, if the next one cannot be
+    /// read now.
+    fn store(&mut self, ring: &W, at: usize, count: usize, word: &mut u64) -> usize;
+}
+
+/// Where the bytes go that a receiver has got.
+pub trait Sink<A> {
+    /// Copies `count` bytes from byte `at` of `ring` on, and returns how many: fewer, if the next one cannot be written
+    /// now.
+    fn load(&mut self, ring: &A, at: usize, count: usize) -> usize;
+}
+
 /// The end that sends.
 pub struct Sender {
     shape: Shape,
     /// Bytes that were sent.
     sent: u64,
     /// The bytes of the last word that is not full.
-    tail: [u8; WORD],
+    tail: u64,
     /// The count at `recv_wqes` as it was last seen.
     wqes: u64,
     /// The count of `sent` that the peer was told, and how much of it when a doorbell was last thought of.
@@ -52,7 +67,7 @@ impl Sender {
         Self {
             shape,
             sent: 0,
-            tail: [0; WORD],
+            tail: 0,
             wqes: 0,
             told: 0,
             kicked: 0,
@@ -110,28 +125,32 @@ impl Sender {
         }
     }
 
-    /// Sends as many of `bytes` as there is room for, and returns their number.
-    pub fn send(
+    /// Sends up to `most` bytes of `source`, as far as there is room, and returns their number.
+    pub fn send<M: Area + Window>(
         &mut self,
-        own: &(impl Area + Window),
-        peer: &impl Window,
-        bytes: &[u8],
+        own: &M,
+        peer: &M,
+        most: usize,
+        source: &mut impl Source<M>,
     ) -> Result<usize, Fault> {
         let room = self.room(own)?;
-        // At most the length: no bits are lost.
-        let count = room.min(bytes.len() as u64) as usize;
-        let bytes = &bytes[..count];
-        if count == 0 || self.ended {
+        if self.ended {
+            return Ok(0);
+        }
+        let ring = match self.shape.mode() {
+            Mode::Push => peer,
+            Mode::Pull => own,
+        };
+        let position = self.sent;
+        // At most `most`: no bits are lost.
+        let count = self.fill(ring, room.min(most as u64) as usize, source);
+        if count == 0 {
             return Ok(0);
         }
         match self.shape.mode() {
-            Mode::Push => {
-                self.fill(peer, bytes);
-                self.told = self.sent;
-            }
+            Mode::Push => self.told = self.sent,
             Mode::Pull => {
-                let (at, position) = (Shape::wqe(self.posted), self.sent);
-                self.fill(own, bytes);
+                let at = Shape::wqe(self.posted);
                 own.store(at, position);
                 own.store(at + WORD, count as u64);
                 self.ends[self.posted as usize % MAX_WQES] = self.sent;
@@ -144,23 +163,20 @@ impl Sender {
         Ok(count)
     }
 
-    /// Stores `bytes` into a ring.
-    fn fill(&mut self, ring: &impl Window, bytes: &[u8]) {
-        let held = self.sent as usize % WORD;
-        let place = self.shape.place(self.sent);
-        let here = bytes.len().min(self.shape.bytes() as usize - place);
-        let (first, rest) = bytes.split_at(here);
-        // The first word is stored again with the bytes that it had.
-        let pieces = [&self.tail[..held], first];
-        Pieces(pieces.into_iter()).store(ring, place - held);
-        ring.write(self.shape.start(), rest);
-        self.sent += bytes.len() as u64;
-        let left = self.sent as usize % WORD;
-        match bytes.len().checked_sub(left) {
-            Some(from) => self.tail[..left].copy_from_slice(&bytes[from..]),
-            // The word is still the same one.
-            None => self.tail[held..left].copy_from_slice(bytes),
+    /// Stores up to `most` bytes into a ring, and returns their number.
+    fn fill<W>(&mut self, ring: &W, most: usize, source: &mut impl Source<W>) -> usize {
+        let mut done = 0;
+        while done < most {
+            let place = self.shape.place(self.sent);
+            let here = (most - done).min(self.shape.bytes() as usize - place);
+            let stored = source.store(ring, place, here, &mut self.tail);
+            self.sent += stored as u64;
+            done += stored;
+            if stored < here {
+                break;
+            }
         }
+        done
     }
 
     /// Sends that no more will be sent.
@@ -239,6 +255,11 @@ impl Receiver {
         }
     }
 
+    /// Returns the count of `sent` beyond which there is more than at the last look; `None` if no more will come.
+    pub fn seen(&self) -> Option<u64> {
+        (!self.ended).then_some(self.seen)
+    }
+
     /// Looks for more. `remote` loads from the peer's half, and is used only where the socket pulls.
     pub fn look(&mut self, own: &impl Area, remote: &impl Area) -> Result<Found, Fault> {
         let sent = own.load(SENT_AT);
@@ -284,25 +305,16 @@ impl Receiver {
         Ok(end)
     }
 
-    /// Copies what [`Self::look`] has found, as much of it as `out` has room for. `ring` is the half whose ring
-    /// the bytes are in.
-    pub fn copy(&self, ring: &impl Area, out: &mut [u8]) {
+    /// Has `sink` copy up to `most` bytes of what [`Self::look`] has found, and returns how many it has copied. They are
+    /// not taken. `ring` is the half whose ring the bytes are in.
+    pub fn copy<A>(&self, ring: &A, most: usize, sink: &mut impl Sink<A>) -> usize {
         let place = self.shape.place(self.taken);
-        let skipped = place % WORD;
-        let here = out.len().min(self.shape.bytes() as usize - place);
-        let (first, rest) = out.split_at_mut(here);
-        let head = first.len().min((WORD - skipped) % WORD);
-        let (begun, whole) = first.split_at_mut(head);
-        if !begun.is_empty() {
-            let word = ring.load(place - skipped).to_ne_bytes();
-            begun.copy_from_slice(&word[skipped..skipped + head]);
+        let here = most.min(self.shape.bytes() as usize - place);
+        let copied = sink.load(ring, place, here);
+        if copied < here || here == most {
+            return copied;
         }
-        if !whole.is_empty() {
-            ring.read(place + head, whole);
-        }
-        if !rest.is_empty() {
-            ring.read(self.shape.start(), rest);
-        }
+        copied + sink.load(ring, self.shape.start(), most - here)
     }
 
     /// Takes `count` bytes of what [`Self::look`] has found, and stores nothing: see [`Self::settle`].
@@ -314,7 +326,9 @@ impl Receiver {
         }
     }
 
-    /// Tells the sender of what was taken, if it is enough, or if it has said that it has no room.
+    /// Tells the sender of what was taken, if it is enough, or if it has said that it has no room. To be called after
+    /// [`Self::take`], and before sleep in case the peer could not be reached then. A sender whose bytes were all taken has
+    /// room afterwards.
     pub fn settle(&mut self, own: &impl Area, peer: &impl Window) {
         let ready = self.ready();
         let many = (ready - self.told) * SEGMENT >= self.shape.ring() / 4;
@@ -324,8 +338,7 @@ impl Receiver {
         }
     }
 
-    /// Tells the sender of all that was taken. To be called at the start, before sleep, and when the peer can be
-    /// reached again.
+    /// Tells the sender of all that was taken. To be called at the start.
     pub fn flush(&mut self, peer: &impl Window) {
         let ready = self.ready();
         if ready != self.told {

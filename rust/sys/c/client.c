@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Which clients and which ports there are, and the symbols that clients link against. What
- * these do is in rust/sys/client.rs.
+ * these do is in rust/sys/client.rs and rust/sys/sockets.rs.
  */
 #include <linux/export.h>
 #include <linux/list.h>
@@ -92,7 +92,7 @@ void weft_unregister_client(struct weft_client *client)
 }
 EXPORT_SYMBOL_NS_GPL(weft_unregister_client, "WEFT");
 
-/* Of rust/sys/client.rs. */
+/* Of rust/sys/client.rs and rust/sys/sockets.rs. */
 #define WEFT_EXPORT(function)	EXPORT_SYMBOL_NS_GPL(function, "WEFT")
 
 WEFT_EXPORT(weft_query_port);
@@ -109,3 +109,16 @@ WEFT_EXPORT(weft_channel_room);
 WEFT_EXPORT(weft_channel_next);
 WEFT_EXPORT(weft_channel_read);
 WEFT_EXPORT(weft_channel_consume);
+WEFT_EXPORT(weft_socket_listen);
+WEFT_EXPORT(weft_socket_listener_close);
+WEFT_EXPORT(weft_socket_oldest);
+WEFT_EXPORT(weft_socket_accept);
+WEFT_EXPORT(weft_socket_refuse);
+WEFT_EXPORT(weft_socket_connect);
+WEFT_EXPORT(weft_socket_close);
+WEFT_EXPORT(weft_query_socket);
+WEFT_EXPORT(weft_socket_send);
+WEFT_EXPORT(weft_socket_receive);
+WEFT_EXPORT(weft_socket_readable);
+WEFT_EXPORT(weft_socket_writable);
+WEFT_EXPORT(weft_socket_finish);

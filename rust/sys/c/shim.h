@@ -50,6 +50,9 @@ void weft_memzero(void *memory, size_t bytes);
 struct weft_port *weft_port_add(const void *port);
 void weft_port_remove(struct weft_port *port);
 const void *weft_port_of(const struct weft_port *port);
+size_t weft_iter_store(void *to, unsigned int held, u64 *word, size_t count,
+		       struct iov_iter *from);
+size_t weft_iter_load(const void *from, size_t count, struct iov_iter *to);
 int weft_move_node(const struct class *class, dev_t number, struct device *parent);
 
 /* ---- the Ethernet interface, c/net.c ---------------------------------------- */

@@ -5,8 +5,11 @@
 
 #![allow(clippy::expect_used)]
 
+mod stream;
+
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
+use stream::{send, Bytes, Room};
 use weft_proto::{
     fence::Fence,
     socket::{
@@ -109,10 +112,7 @@ impl Stream {
             return;
         }
         let bytes: Vec<u8> = (self.sent..).take(most).map(byte).collect();
-        let count = self
-            .sender
-            .send(&self.here, &self.there, &bytes)
-            .expect("no fault");
+        let count = send(&mut self.sender, &self.here, &self.there, &bytes).expect("no fault");
         self.sent += count as u64;
         self.rung_by_sender();
         if count == 0 {
@@ -144,7 +144,9 @@ impl Stream {
                     Mode::Push => &self.there,
                     Mode::Pull => &self.here,
                 };
-                self.receiver.copy(ring, &mut out);
+                let most = out.len();
+                let copied = self.receiver.copy(ring, most, &mut Room(&mut out));
+                assert_eq!(copied, most);
                 for found in &out {
                     assert_eq!(*found, byte(self.got), "byte {}", self.got);
                     self.got += 1;
@@ -155,7 +157,7 @@ impl Stream {
                 false
             }
             Found::Nothing => {
-                self.receiver.flush(&self.here);
+                self.receiver.settle(&self.there, &self.here);
                 self.rung_by_receiver();
                 self.here.store(EVENT_AT, self.receiver.mark());
                 let again = self.receiver.look(&self.there, &self.here);
@@ -208,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn s_1_any_words_are_a_message_or_none(op in any::<u8>(), words in any::<[u64; 4]>()) {
+    fn s_1_any_words_are_a_message_or_none(op in any::<u8>(), words in any::<[u64; 5]>()) {
         if let Some(message) = Message::decode(op, |n| words[n]) {
             prop_assert_eq!(message.encode(), (op, words));
         }
@@ -225,7 +227,11 @@ fn half() -> impl Strategy<Value = Half> {
 fn message() -> impl Strategy<Value = Message> {
     let reject = prop::sample::select(vec![Reject::Refused, Reject::NoRoom, Reject::Unsupported]);
     let says = prop_oneof![
-        (1u32.., half()).prop_map(|(service, half)| Says::Init { service, half }),
+        (1u32.., half(), any::<u64>()).prop_map(|(service, half, data)| Says::Init {
+            service,
+            half,
+            data
+        }),
         half().prop_map(Says::Accept),
         reject.prop_map(Says::Reject),
         any::<bool>().prop_map(|aborts| Says::Close { aborts }),
@@ -360,7 +366,7 @@ fn s_2_nothing_follows_the_end() {
     stream.send(10);
     stream.end();
     assert_eq!(
-        stream.sender.send(&stream.here, &stream.there, b"more"),
+        send(&mut stream.sender, &stream.here, &stream.there, b"more"),
         Ok(0)
     );
     stream.receive(10);
@@ -391,7 +397,7 @@ fn s_1_halves_are_checked() {
         Message::decode(op, |n| words[n])
     };
     assert!(with(2, 8192).is_some());
-    // No page; another start; another mode; no sender; no receiver.
+    // No page; another start; another mode; no sender; no receiver; data where there are none.
     for (at, word) in [
         (2, 4097),
         (3, u64::from(MIN_HALF)),
@@ -400,7 +406,58 @@ fn s_1_halves_are_checked() {
         (1, 2 << 32),
         (0, 1),
         (0, 2 << 32),
+        (4, 1),
     ] {
         assert_eq!(with(at, word), None, "{at} {word:#x}");
+    }
+}
+
+#[test]
+fn s_2_what_is_looked_at_is_received_again() {
+    for mode in [Mode::Push, Mode::Pull] {
+        let mut stream = small(mode);
+        // So that what comes then goes over the end of the ring.
+        stream.send(3000);
+        stream.receive(2995);
+        stream.receive(5);
+        stream.send(1500);
+        let ring = match mode {
+            Mode::Push => &stream.there,
+            Mode::Pull => &stream.here,
+        };
+        let found = stream.receiver.look(&stream.there, &stream.here);
+        assert_eq!(found, Ok(Found::Bytes(1500)), "{mode:?}");
+        assert!(stream.receiver.seen().is_some());
+        let mut out = [0; 1500];
+        for most in [1, 900, 1500] {
+            let copied = stream.receiver.copy(ring, most, &mut Room(&mut out));
+            assert_eq!(copied, most, "{mode:?}");
+            assert!((3000..).zip(&out[..most]).all(|(at, found)| byte(at) == *found));
+        }
+        assert_eq!(stream.receiver.copy(ring, 1500, &mut Room(&mut out[..700])), 700);
+        stream.receive(1500);
+        assert_eq!(stream.got, 4500, "{mode:?}");
+        stream.end();
+        assert!(stream.receive(1));
+        assert_eq!(stream.receiver.seen(), None);
+    }
+}
+
+#[test]
+fn s_2_a_source_that_has_fewer_bytes_sends_those() {
+    for mode in [Mode::Push, Mode::Pull] {
+        let mut stream = small(mode);
+        let bytes: Vec<u8> = (0..20).map(byte).collect();
+        // Its memory is not there yet, then a part of it is.
+        for (from, to) in [(0, 0), (0, 3), (3, 3), (3, 11), (11, 20)] {
+            let mut source = Bytes(&bytes[from..to]);
+            let sent = stream
+                .sender
+                .send(&stream.here, &stream.there, bytes.len(), &mut source);
+            assert_eq!(sent, Ok(to - from), "{mode:?}");
+        }
+        while stream.got < 20 {
+            stream.receive(20);
+        }
     }
 }

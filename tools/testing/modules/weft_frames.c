@@ -125,7 +125,7 @@ static int send_all(struct weft_channel *channel, u64 own)
 	return 0;
 }
 
-static void ignore(void *context)
+static void ignore(void *context, unsigned int events)
 {
 }
 

@@ -174,7 +174,11 @@ pub fn message(own: Layout, peer: Layout) -> impl Strategy<Value = Message> {
                 base: page << 12,
                 shape,
             };
-            let says = socket::Says::Init { service, half };
+            let says = socket::Says::Init {
+                service,
+                half,
+                data: page << 40,
+            };
             Message::Socket(socket::Message { to: 0, from, says })
         }),
         (part(), extents(peer)).prop_map(|(part, extents)| Message::Lend { part, extents }),
