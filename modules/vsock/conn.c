@@ -1,244 +1,314 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A connection: its channel, its buffer, and how it ends.
+ * A connection: how it begins, at either end, what changes its state, and how it ends.
  */
-#include <linux/log2.h>
-#include <linux/mm.h>
+#include <linux/cred.h>
+#include <linux/err.h>
+#include <linux/poll.h>
 #include <linux/slab.h>
 #include "vsock.h"
 
-struct sock *vs_sock_of(struct conn *conn)
+static void vs_conn_put(struct conn *conn)
 {
-	struct sock *sk;
-
-	spin_lock_bh(&conn->lock);
-	sk = conn->sk;
-	if (sk)
-		sock_hold(sk);
-	spin_unlock_bh(&conn->lock);
-	return sk;
-}
-
-static void vs_conn_work(struct work_struct *work);
-
-struct conn *vs_conn_new(struct weft_port *port, enum state state, u64 size, gfp_t gfp)
-{
-	struct conn *conn = kzalloc(sizeof(*conn), gfp);
-
-	if (!conn)
-		return NULL;
-	conn->size = roundup_pow_of_two(clamp_t(u64, size, BUFFER_MIN, BUFFER_MAX));
-	conn->buffer = kvmalloc(conn->size, gfp);
-	conn->bounce = kmalloc(CHUNK, gfp);
-	if (!conn->buffer || !conn->bounce) {
-		kvfree(conn->buffer);
-		kfree(conn->bounce);
-		kfree(conn);
-		return NULL;
-	}
-	conn->port = port;
-	conn->state = state;
-	spin_lock_init(&conn->lock);
-	/* A notification may come before the function returns that makes the channel. */
-	INIT_WORK(&conn->work, vs_conn_work);
-	return conn;
-}
-
-/* With its work item off, and no socket. */
-void vs_conn_free(struct conn *conn)
-{
-	if (conn->channel)
-		weft_channel_close(conn->channel);
-	kvfree(conn->buffer);
-	kfree(conn->bounce);
+	if (!refcount_dec_and_test(&conn->users))
+		return;
+	if (conn->port)
+		vs_put_port(conn->port);
+	put_cred(conn->cred);
+	sock_put(conn->sk);
 	kfree(conn);
 }
 
-void vs_conn_over(struct conn *conn)
+static void vs_conn_kick(struct conn *conn)
 {
-	WRITE_ONCE(conn->over, true);
-	queue_work(vs_queue, &vs_reaping);
+	refcount_inc(&conn->users);
+	if (!queue_work(vs_queue, &conn->work))
+		vs_conn_put(conn);
 }
 
-/* Frees the connections that are over: their work items cannot. */
-void vs_reap(struct work_struct *work)
+/* What its socket calls. It does so no more once that is closed, which sk does. */
+static void vs_notify(void *context, unsigned int events)
 {
-	struct conn *conn, *next;
-	LIST_HEAD(over);
+	struct conn *conn = context;
 
-	mutex_lock(&vs_lock);
-	list_for_each_entry_safe(conn, next, &vs_conns, list)
-		if (READ_ONCE(conn->over))
-			list_move(&conn->list, &over);
-	mutex_unlock(&vs_lock);
-	list_for_each_entry_safe(conn, next, &over, list) {
-		disable_work_sync(&conn->work);
-		vs_conn_free(conn);
-	}
+	if (!events)
+		vs_conn_kick(conn);
+	if (events & EPOLLIN)
+		conn->sk->sk_data_ready(conn->sk);
+	if (events & EPOLLOUT)
+		conn->sk->sk_write_space(conn->sk);
 }
 
-/* Sends a message of the handshake; there is room, as nothing else was sent. */
-int vs_say(struct conn *conn, enum tag tag, const void *payload, size_t bytes)
+/* With sk locked: no more comes, or goes, as @down says. */
+void vs_ended(struct sock *sk, int down, int err)
 {
-	struct kvec piece = { .iov_base = (void *)payload, .iov_len = bytes };
+	struct vsock_sock *vsk = vsock_sk(sk);
+	bool new = (vsk->peer_shutdown & down) != down || (err && !sk->sk_err);
 
-	return weft_channel_send(conn->channel, &piece, 1, tag, 0);
-}
-
-/* Tells the socket that the peer sends no more, or is gone: after what came before that. */
-void vs_tell(struct conn *conn, int down, int err)
-{
-	struct sock *sk = vs_sock_of(conn);
-	struct vsock_sock *vsk;
-
-	if (!sk)
-		return;
-	lock_sock(sk);
-	if (!vs_owns(sk, conn))
-		goto out;
-	vsk = vsock_sk(sk);
 	WRITE_ONCE(vsk->peer_shutdown, vsk->peer_shutdown | down);
-	if (vsk->peer_shutdown == SHUTDOWN_MASK) {
-		sock_set_flag(sk, SOCK_DONE);
-		if (vsock_stream_has_data(vsk) <= 0)
-			sk->sk_state = TCP_CLOSING;
-	}
-	if (err) {
+	if (err && new) {
 		sk->sk_err = err;
 		sk_error_report(sk);
 	}
-	sk->sk_state_change(sk);
-out:
-	release_sock(sk);
-	sock_put(sk);
+	if (new)
+		sk->sk_state_change(sk);
 }
 
-/* With the socket locked. */
-void vs_join(struct conn *conn, struct sock *sk)
+/* With sk locked: it is connected. */
+static void vs_join(struct sock *sk)
 {
-	struct weft_vsock *ws = vsock_sk(sk)->trans;
-
-	ws->conn = conn;
-	spin_lock_bh(&conn->lock);
-	conn->sk = sk;
-	spin_unlock_bh(&conn->lock);
 	sk->sk_state = TCP_ESTABLISHED;
 	vsock_insert_connected(vsock_sk(sk));
 }
 
-/* ---- what comes --------------------------------------------------------------- */
-
-/* Copies a message behind what is in the buffer, which has room for it. */
-static int read(struct conn *conn, u32 bytes)
+/* With sk locked: connect() has failed. */
+static void vs_failed(struct sock *sk, int err)
 {
-	u32 at = conn->head & (conn->size - 1);
-	u8 piece[64];
-	u32 done, n;
-	int err = 0;
-
-	if (bytes <= conn->size - at)
-		return weft_channel_read(conn->channel, 0, conn->buffer + at, bytes);
-	/* The end of the buffer need not be where a part of a message may begin. */
-	for (done = 0; !err && done < bytes; done += sizeof(piece)) {
-		u32 part = min_t(u32, bytes - done, sizeof(piece));
-
-		err = weft_channel_read(conn->channel, done, piece, part);
-		for (n = 0; n < part; n++)
-			conn->buffer[(at + done + n) & (conn->size - 1)] = piece[n];
-	}
-	return err;
+	vs_leave(vsock_sk(sk));
+	sk->sk_state = TCP_CLOSE;
+	sk->sk_err = err;
+	sk_error_report(sk);
 }
 
-/* Moves what has come to the buffer. -EAGAIN: all of it, or there is no room. */
-static int receive(struct conn *conn)
+/* With sk locked: takes over the state of its socket. */
+static void vs_look(struct conn *conn)
 {
-	struct weft_message message;
-	int err;
+	struct weft_sock_info info;
+	struct sock *sk = conn->sk;
 
-	for (;;) {
-		err = weft_channel_next(conn->channel, &message);
-		if (err)
-			return err;
-		if (conn->state == NEW) {
-			err = vs_accept(conn, &message);
-			if (err)
-				return err;
-			continue;
+	weft_query_socket(conn->socket, &info);
+	if (sk->sk_state == TCP_SYN_SENT) {
+		if (info.state == WEFT_SOCK_CONNECTING)
+			return;
+		if (info.state == WEFT_SOCK_ENDED) {
+			vs_failed(sk, info.error ?: ECONNRESET);
+			return;
 		}
-		if (conn->state == WAITING) {
-			err = message.tag == OK ? 0 : ECONNREFUSED;
-			weft_channel_consume(conn->channel);
-			if (!vs_answered(conn, err) || err)
-				return -ECONNREFUSED;
-			conn->state = JOINED;
-			continue;
-		}
-		if (message.tag != DATA || message.bytes > CHUNK)
-			return -EPROTO;
-		/* What was read may be overwritten; pairs with weft_vsock_dequeue(). */
-		if (conn->size - (conn->head - smp_load_acquire(&conn->tail)) < message.bytes)
-			return -EAGAIN;
-		err = read(conn, message.bytes);
-		if (!err)
-			err = weft_channel_consume(conn->channel);
-		if (err)
-			return err;
-		/* Pairs with vs_filled(). */
-		smp_store_release(&conn->head, conn->head + message.bytes);
+		vs_join(sk);
+		sk->sk_socket->state = SS_CONNECTED;
+		sk->sk_state_change(sk);
 	}
+	if (sk->sk_state != TCP_ESTABLISHED)
+		return;
+	if (conn->finish && weft_socket_finish(conn->socket) != -EAGAIN)
+		conn->finish = false;
+	if (info.state == WEFT_SOCK_ENDED) {
+		vs_ended(sk, SHUTDOWN_MASK, ECONNRESET);
+	} else if (info.state == WEFT_SOCK_PEER_CLOSED) {
+		sock_set_flag(sk, SOCK_DONE);
+		if (weft_socket_readable(conn->socket, 1, false) <= 0)
+			sk->sk_state = TCP_CLOSING;
+		vs_ended(sk, SHUTDOWN_MASK, 0);
+	} else {
+		/* A link that was quiesced goes on. */
+		sk->sk_data_ready(sk);
+		sk->sk_write_space(sk);
+	}
+}
+
+static struct weft_socket *vs_ask(struct vport *port, struct conn *conn)
+{
+	struct weft_notifier notifier = { .notify = vs_notify, .context = conn };
+
+	return weft_socket_connect(port->port, &conn->to, &notifier);
 }
 
 static void vs_conn_work(struct work_struct *work)
 {
 	struct conn *conn = container_of(work, struct conn, work);
-	struct sock *sk;
-	u32 before;
+	struct vsock_sock *vsk = vsock_sk(conn->sk);
+	struct weft_socket *made = NULL;
+
+	if (conn->port) {
+		const struct cred *own = override_creds(conn->cred);
+
+		made = vs_ask(conn->port, conn);
+		revert_creds(own);
+		vs_put_port(conn->port);
+		conn->port = NULL;
+	}
+	lock_sock(conn->sk);
+	/* It may have given up, or have another connection by now. */
+	if (vsk->transport == &vs_transport && vsk->trans &&
+	    ((struct weft_vsock *)vsk->trans)->conn == conn) {
+		if (made && !IS_ERR(made)) {
+			conn->socket = made;
+			made = NULL;
+		}
+		if (conn->socket)
+			vs_look(conn);
+		else if (IS_ERR(made) && conn->sk->sk_state == TCP_SYN_SENT)
+			vs_failed(conn->sk, -PTR_ERR(made));
+	}
+	release_sock(conn->sk);
+	if (!IS_ERR_OR_NULL(made))
+		weft_socket_close(made);
+	vs_conn_put(conn);
+}
+
+static struct conn *vs_conn_new(struct sock *sk)
+{
+	struct conn *conn = kzalloc_obj(*conn, GFP_KERNEL_ACCOUNT);
+
+	if (!conn)
+		return NULL;
+	sock_hold(sk);
+	conn->sk = sk;
+	refcount_set(&conn->users, 1);
+	INIT_WORK(&conn->work, vs_conn_work);
+	return conn;
+}
+
+/* With the socket locked: it has no connection any more. */
+void vs_leave(struct vsock_sock *vsk)
+{
+	struct weft_vsock *ws = vsk->trans;
+	struct conn *conn = ws->conn;
+
+	if (!conn)
+		return;
+	ws->conn = NULL;
+	if (conn->socket)
+		weft_socket_close(conn->socket);
+	conn->socket = NULL;
+	vs_conn_put(conn);
+}
+
+/* ---- the end that connects ------------------------------------------------------ */
+
+static u32 vs_half(u64 size)
+{
+	size = max_t(u64, min_t(u64, size, BUFFER_WHOLE), size / 4);
+	return PAGE_ALIGN(clamp_t(u64, size, BUFFER_MIN, BUFFER_MAX / 4));
+}
+
+/* With the socket locked. */
+int vs_connect(struct vsock_sock *vsk)
+{
+	struct conn *conn = vs_conn_new(sk_vsock(vsk));
+	struct weft_socket *socket;
+	struct vport *port;
 	int err = 0;
 
-	if (READ_ONCE(conn->over))
-		return;
-	if (conn->state == CONNECTING) {
-		err = vs_ask(conn);
-		if (err) {
-			vs_answered(conn, -err);
-			return;
-		}
+	if (!conn)
+		return -ENOMEM;
+	/* Of a connect() that has failed, or timed out. */
+	vs_leave(vsk);
+	conn->to = (struct weft_socket_destination){
+		.data = (u64)vsk->remote_addr.svm_port << 32 | vsk->local_addr.svm_port,
+		.link = WEFT_CLIENT_ANY_LINK,
+		.service = SERVICE,
+		.bytes = vs_half(vsk->buffer_size),
+	};
+	port = vs_get_host(vsk->remote_addr.svm_cid, &conn->to.peer);
+	if (!port) {
+		vs_conn_put(conn);
+		return -EHOSTUNREACH;
 	}
-	if (!conn->channel)
-		return;
-	before = conn->head;
-	err = receive(conn);
-	if (READ_ONCE(conn->finish) && weft_channel_finish(conn->channel) != -EAGAIN)
-		WRITE_ONCE(conn->finish, false);
-	sk = vs_sock_of(conn);
-	if (sk) {
-		lock_sock(sk);
-		if (vs_owns(sk, conn) && conn->state == JOINED) {
-			if (conn->head != before)
-				vsock_data_ready(sk);
-			sk->sk_write_space(sk);
-		}
-		release_sock(sk);
-		sock_put(sk);
+	/* From here on the work item may run: it finds no port, and waits for the lock. */
+	socket = vs_ask(port, conn);
+	if (!IS_ERR(socket)) {
+		conn->socket = socket;
+		vs_put_port(port);
+	} else if (PTR_ERR(socket) == -EHOSTUNREACH) {
+		/* A link can be made to lead there, but that takes time. */
+		conn->to.timeout_ms = LINK_MS;
+		conn->cred = get_current_cred();
+		conn->port = port;
+		vs_conn_kick(conn);
+	} else {
+		vs_put_port(port);
+		err = PTR_ERR(socket);
 	}
-	switch (conn->state) {
-	case NEW:
-		if (err != -EAGAIN)
-			vs_conn_over(conn);
-		break;
-	case WAITING:
-		if (err != -EAGAIN)
-			vs_answered(conn, err == -ECONNREFUSED ? ECONNREFUSED : ECONNRESET);
-		break;
-	case JOINED:
-		if (err == -ENODATA)
-			vs_tell(conn, SEND_SHUTDOWN, 0);
-		else if (err == -EPIPE)
-			vs_tell(conn, SHUTDOWN_MASK, 0);
-		else if (err != -EAGAIN)
-			vs_tell(conn, SHUTDOWN_MASK, ECONNRESET);
-		break;
-	default:
-		break;
+	if (err)
+		vs_conn_put(conn);
+	else
+		((struct weft_vsock *)vsk->trans)->conn = conn;
+	return err;
+}
+
+/* ---- the end that is connected to --------------------------------------------- */
+
+/* With both sockets locked. */
+static bool vs_accept_child(struct sock *listener, struct sock *child, struct vport *port,
+			    const struct weft_socket_request *request)
+{
+	struct weft_notifier notifier = { .notify = vs_notify };
+	struct vsock_sock *vsk = vsock_sk(child);
+	struct weft_socket *socket;
+	const struct cred *own;
+	struct conn *conn;
+
+	/* It looks at remote_addr, and may find another transport than this one. */
+	if (vsock_assign_transport(vsk, vsock_sk(listener)) || vsk->transport != &vs_transport)
+		return false;
+	conn = vs_conn_new(child);
+	if (!conn)
+		return false;
+	notifier.context = conn;
+	/* It counts for the user that listens. */
+	own = override_creds(vsock_sk(listener)->owner);
+	socket = weft_socket_accept(port->listener, request, &notifier);
+	revert_creds(own);
+	if (IS_ERR(socket)) {
+		vs_conn_put(conn);
+		return false;
+	}
+	conn->socket = socket;
+	((struct weft_vsock *)vsk->trans)->conn = conn;
+	vs_join(child);
+	vsock_enqueue_accept(listener, child);
+	return true;
+}
+
+/* With the socket that listens locked. */
+static bool vs_accept(struct sock *listener, struct vport *port, const struct sockaddr_vm *local,
+		      const struct weft_socket_request *request)
+{
+	struct sock *child;
+	bool good;
+
+	if (listener->sk_state != TCP_LISTEN || listener->sk_shutdown ||
+	    listener->sk_type != SOCK_STREAM || sk_acceptq_is_full(listener))
+		return false;
+	child = vsock_create_connected(listener);
+	if (!child)
+		return false;
+	lock_sock_nested(child, SINGLE_DEPTH_NESTING);
+	vsock_sk(child)->local_addr = *local;
+	vsock_addr_init(&vsock_sk(child)->remote_addr, vs_cid_of(request->peer),
+			lower_32_bits(request->data));
+	good = vs_accept_child(listener, child, port, request);
+	release_sock(child);
+	if (good)
+		listener->sk_data_ready(listener);
+	else
+		sock_put(child);
+	return good;
+}
+
+/* Answers the requests that wait. */
+void vs_port_work(struct work_struct *work)
+{
+	struct vport *port = container_of(work, struct vport, accepting);
+	struct weft_socket_request request;
+
+	while (!weft_socket_oldest(port->listener, &request)) {
+		struct weft_port_attr own;
+		struct sockaddr_vm local;
+		struct sock *listener;
+		bool good = false;
+
+		weft_query_port(port->port, &own);
+		vsock_addr_init(&local, vs_cid_of(own.hwid), upper_32_bits(request.data));
+		listener = vsock_find_bound_socket(&local);
+		if (listener) {
+			lock_sock(listener);
+			good = vs_accept(listener, port, &local, &request);
+			release_sock(listener);
+			sock_put(listener);
+		}
+		if (!good)
+			weft_socket_refuse(port->listener, &request);
 	}
 }

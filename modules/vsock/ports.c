@@ -6,14 +6,14 @@
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
 #include "vsock.h"
 
 struct workqueue_struct *vs_queue;
-/* Of the lists; a port in the first one stays while it is held. */
-DEFINE_MUTEX(vs_lock);
-LIST_HEAD(vs_ports);
-LIST_HEAD(vs_conns);
-DECLARE_WORK(vs_reaping, vs_reap);
+/* Of the list, and of hosts. */
+static DEFINE_MUTEX(vs_lock);
+static LIST_HEAD(vs_ports);
+static u64 hosts[MAX_HOSTS];
 
 /* ---- addresses -------------------------------------------------------------- */
 
@@ -25,33 +25,44 @@ u32 vs_cid_of(u64 hwid)
 	return hwid && cid >= CID_BASE ? cid : VMADDR_CID_ANY;
 }
 
-/* Returns the port by which the host of a CID is reached, and its hardware id. Lock held. */
-struct vport *vs_find_host(u32 cid, u64 *hwid)
+/* Returns the hardware id of the host of a CID, if the port reaches it, or 0. Lock held. */
+static u64 find_host(struct vport *port, u32 cid)
 {
 	struct weft_port_attr attr;
-	struct vport *port;
 	size_t count, n;
-	u64 *hosts;
 
-	hosts = kmalloc_array(MAX_HOSTS, sizeof(*hosts), GFP_KERNEL);
-	if (!hosts)
-		return NULL;
+	weft_query_port(port->port, &attr);
+	if (vs_cid_of(attr.hwid) == cid)
+		return attr.hwid;
+	count = min_t(size_t, weft_query_hosts(port->port, hosts, MAX_HOSTS), MAX_HOSTS);
+	for (n = 0; n < count; n++)
+		if (vs_cid_of(hosts[n]) == cid)
+			return hosts[n];
+	return 0;
+}
+
+/* Returns a port that reaches the host of a CID, to be given back by vs_put_port(). */
+struct vport *vs_get_host(u32 cid, u64 *hwid)
+{
+	struct vport *port, *found = NULL;
+
+	mutex_lock(&vs_lock);
 	list_for_each_entry(port, &vs_ports, list) {
-		weft_query_port(port->port, &attr);
-		*hwid = attr.hwid;
-		if (vs_cid_of(attr.hwid) == cid)
-			goto found;
-		count = min_t(size_t, weft_query_hosts(port->port, hosts, MAX_HOSTS), MAX_HOSTS);
-		for (n = 0; n < count; n++) {
-			*hwid = hosts[n];
-			if (vs_cid_of(hosts[n]) == cid)
-				goto found;
+		*hwid = find_host(port, cid);
+		if (*hwid) {
+			refcount_inc(&port->users);
+			found = port;
+			break;
 		}
 	}
-	port = NULL;
-found:
-	kfree(hosts);
-	return port;
+	mutex_unlock(&vs_lock);
+	return found;
+}
+
+void vs_put_port(struct vport *port)
+{
+	if (refcount_dec_and_test(&port->users))
+		wake_up_var(&port->users);
 }
 
 u32 vs_local_cid(void)
@@ -72,16 +83,21 @@ u32 vs_local_cid(void)
 
 bool vs_has_cid(struct vsock_sock *vsk, u32 cid)
 {
-	bool found;
 	u64 hwid;
+	struct vport *port = vs_get_host(cid, &hwid);
 
-	mutex_lock(&vs_lock);
-	found = vs_find_host(cid, &hwid);
-	mutex_unlock(&vs_lock);
-	return found;
+	if (port)
+		vs_put_port(port);
+	return port;
 }
 
 /* ---- ports ----------------------------------------------------------------------------- */
+
+/* What a listener calls. */
+static void vs_kick(void *work, unsigned int events)
+{
+	queue_work(vs_queue, work);
+}
 
 static void add(struct weft_client *client, struct weft_port *at)
 {
@@ -91,10 +107,11 @@ static void add(struct weft_client *client, struct weft_port *at)
 	if (!port)
 		return;
 	port->port = at;
+	refcount_set(&port->users, 1);
 	INIT_WORK(&port->accepting, vs_port_work);
 	disable_work(&port->accepting);
 	notifier = (struct weft_notifier){ .notify = vs_kick, .context = &port->accepting };
-	port->listener = weft_listen(at, SERVICE, BACKLOG, &notifier);
+	port->listener = weft_socket_listen(at, SERVICE, BACKLOG, &notifier);
 	if (IS_ERR(port->listener)) {
 		pr_err("cannot listen: %pe\n", port->listener);
 		kfree(port);
@@ -106,34 +123,9 @@ static void add(struct weft_client *client, struct weft_port *at)
 	enable_and_queue_work(vs_queue, &port->accepting);
 }
 
-/* Takes its channel from a connection: the port goes. Its work item is off. */
-static void cut(struct conn *conn)
-{
-	struct sock *sk = vs_sock_of(conn);
-	struct weft_channel *channel;
-
-	if (conn->state == CONNECTING || conn->state == WAITING)
-		vs_answered(conn, ENETDOWN);
-	else
-		vs_tell(conn, SHUTDOWN_MASK, ECONNRESET);
-	if (sk)
-		lock_sock(sk);
-	channel = conn->channel;
-	conn->channel = NULL;
-	conn->port = NULL;
-	if (sk) {
-		release_sock(sk);
-		sock_put(sk);
-	}
-	if (channel)
-		weft_channel_close(channel);
-}
-
 static void remove(struct weft_client *client, struct weft_port *at)
 {
 	struct vport *port = NULL, *each;
-	struct conn *conn, *next;
-	LIST_HEAD(gone);
 
 	mutex_lock(&vs_lock);
 	list_for_each_entry(each, &vs_ports, list)
@@ -145,25 +137,11 @@ static void remove(struct weft_client *client, struct weft_port *at)
 	if (!port)
 		return;
 	disable_work_sync(&port->accepting);
-	weft_listener_close(port->listener);
+	weft_socket_listener_close(port->listener);
+	/* Sockets learn from their links that the port goes. */
+	vs_put_port(port);
+	wait_var_event(&port->users, !refcount_read(&port->users));
 	kfree(port);
-	/* What is over meanwhile stays here, where it is found. */
-	mutex_lock(&vs_lock);
-	list_for_each_entry_safe(conn, next, &vs_conns, list)
-		if (conn->port == at)
-			list_move(&conn->list, &gone);
-	mutex_unlock(&vs_lock);
-	list_for_each_entry(conn, &gone, list) {
-		disable_work_sync(&conn->work);
-		cut(conn);
-		if (conn->state == NEW)
-			WRITE_ONCE(conn->over, true);
-	}
-	mutex_lock(&vs_lock);
-	list_splice(&gone, &vs_conns);
-	mutex_unlock(&vs_lock);
-	queue_work(vs_queue, &vs_reaping);
-	flush_work(&vs_reaping);
 }
 
 static struct weft_client weft_vsock_client = {
@@ -193,8 +171,6 @@ static void __exit weft_vsock_exit(void)
 {
 	vsock_core_unregister(&vs_transport);
 	weft_unregister_client(&weft_vsock_client);
-	flush_work(&vs_reaping);
-	vs_reap(NULL);
 	destroy_workqueue(vs_queue);
 }
 

@@ -4,6 +4,7 @@
  */
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <net/busy_poll.h>
 #include "vsock.h"
 
 /* ---- the life of a socket -------------------------------------------------------- */
@@ -16,23 +17,9 @@ static int weft_vsock_init_sock(struct vsock_sock *vsk, struct vsock_sock *psk)
 	return ws ? 0 : -ENOMEM;
 }
 
-/* The socket has no connection any more. */
-static void leave(struct weft_vsock *ws)
-{
-	struct conn *conn = ws->conn;
-
-	if (!conn)
-		return;
-	spin_lock_bh(&conn->lock);
-	conn->sk = NULL;
-	spin_unlock_bh(&conn->lock);
-	ws->conn = NULL;
-	vs_conn_over(conn);
-}
-
 static int weft_vsock_cancel(struct vsock_sock *vsk)
 {
-	leave(vsk->trans);
+	vs_leave(vsk);
 	return 0;
 }
 
@@ -40,11 +27,9 @@ static int weft_vsock_shutdown(struct vsock_sock *vsk, int mode)
 {
 	struct conn *conn = ((struct weft_vsock *)vsk->trans)->conn;
 
-	if (conn && conn->channel && (mode & SEND_SHUTDOWN) &&
-	    weft_channel_finish(conn->channel) == -EAGAIN) {
-		WRITE_ONCE(conn->finish, true);
-		vs_kick(&conn->work, 0);
-	}
+	if (conn && conn->socket && (mode & SEND_SHUTDOWN) &&
+	    weft_socket_finish(conn->socket) == -EAGAIN)
+		conn->finish = true;
 	/* The core has just cleared it; without it recv() would say ENOTCONN and not 0. */
 	if (vsk->peer_shutdown == SHUTDOWN_MASK)
 		sock_set_flag(sk_vsock(vsk), SOCK_DONE);
@@ -54,7 +39,7 @@ static int weft_vsock_shutdown(struct vsock_sock *vsk, int mode)
 static void weft_vsock_release(struct vsock_sock *vsk)
 {
 	/* What was sent stays at the peer, to be read. */
-	leave(vsk->trans);
+	vs_leave(vsk);
 	vsock_remove_sock(vsk);
 }
 
@@ -68,78 +53,80 @@ static void weft_vsock_destruct(struct vsock_sock *vsk)
 
 static ssize_t weft_vsock_enqueue(struct vsock_sock *vsk, struct msghdr *msg, size_t len)
 {
-	struct conn *conn = ((struct weft_vsock *)vsk->trans)->conn;
-	size_t sent = 0;
-	int err = 0;
+	struct weft_socket *socket = vs_socket(vsk);
+	ssize_t sent;
 
-	if (!conn || !conn->channel)
+	if (!socket)
 		return -ECONNRESET;
-	while (sent < len) {
-		size_t part = min_t(size_t, len - sent, CHUNK);
-		int room = weft_channel_room(conn->channel);
+	sent = weft_socket_send(socket, &msg->msg_iter, len);
+	return sent == -EAGAIN ? 0 : sent;
+}
 
-		if (room <= 0) {
-			err = room ?: -EAGAIN;
-			break;
-		}
-		if (memcpy_from_msg(conn->bounce, msg, part)) {
-			err = -EFAULT;
-			break;
-		}
-		err = vs_say(conn, DATA, conn->bounce, part);
-		if (err) {
-			/* Quiesced just now. What was taken of the message is put back. */
-			iov_iter_revert(&msg->msg_iter, part);
-			break;
-		}
-		sent += part;
-	}
-	return sent ?: err == -EAGAIN ? 0 : err;
+/* As weft_socket_readable(); takes over the end of the stream, if it is before @want bytes. */
+static ssize_t readable(struct vsock_sock *vsk, size_t want, bool arms)
+{
+	struct weft_socket *socket = vs_socket(vsk);
+	ssize_t got = socket ? weft_socket_readable(socket, want, arms) : -ENOTCONN;
+
+	if (got >= 0 && (size_t)got < want)
+		vs_ended(sk_vsock(vsk), SEND_SHUTDOWN, 0);
+	else if (got < 0 && got != -EAGAIN && got != -ENOTCONN)
+		vs_ended(sk_vsock(vsk), SHUTDOWN_MASK, ECONNRESET);
+	return got;
 }
 
 static ssize_t weft_vsock_dequeue(struct vsock_sock *vsk, struct msghdr *msg, size_t len,
 				  int flags)
 {
-	struct conn *conn = ((struct weft_vsock *)vsk->trans)->conn;
-	u32 got = 0, part, at;
+	struct weft_socket *socket = vs_socket(vsk);
+	ssize_t got;
 
-	if (!conn)
+	if (!socket)
 		return 0;
-	for (len = min_t(size_t, len, vs_filled(conn)); got < len; got += part) {
-		at = (conn->tail + got) & (conn->size - 1);
-		part = min_t(u32, len - got, conn->size - at);
-		if (memcpy_to_msg(msg, conn->buffer + at, part))
-			return -EFAULT;
-	}
-	if (!(flags & MSG_PEEK)) {
-		/* Pairs with receive(), which finds room again. */
-		smp_store_release(&conn->tail, conn->tail + got);
-		vs_kick(&conn->work, 0);
-	}
-	return got;
+	got = weft_socket_receive(socket, &msg->msg_iter, len,
+				  flags & MSG_PEEK ? WEFT_SOCKET_PEEK : 0);
+	/* An edge of epoll comes with all that comes, also if this call was not the last one. */
+	if (!(flags & MSG_PEEK) && waitqueue_active(sk_sleep(sk_vsock(vsk))))
+		readable(vsk, SIZE_MAX, true);
+	return got == -EAGAIN ? 0 : got;
+}
+
+/* SO_BUSY_POLL: a call that may sleep looks for so long without having the peer ring. */
+static void spin(struct vsock_sock *vsk)
+{
+	struct sock *sk = sk_vsock(vsk);
+	unsigned long start = busy_loop_current_time();
+
+	if (!sk_can_busy_loop(sk) || !sk->sk_socket || !sk->sk_socket->file ||
+	    (sk->sk_socket->file->f_flags & O_NONBLOCK))
+		return;
+	while (readable(vsk, 1, false) == -EAGAIN && !need_resched() &&
+	       !sk_busy_loop_timeout(sk, start))
+		cpu_relax();
 }
 
 static s64 weft_vsock_has_data(struct vsock_sock *vsk)
 {
-	struct conn *conn = ((struct weft_vsock *)vsk->trans)->conn;
-
-	return conn ? vs_filled(conn) : 0;
+	spin(vsk);
+	return max_t(s64, readable(vsk, 1, true), 0);
 }
 
 static s64 weft_vsock_has_space(struct vsock_sock *vsk)
 {
-	struct conn *conn = ((struct weft_vsock *)vsk->trans)->conn;
-	int room = conn && conn->channel ? weft_channel_room(conn->channel) : 0;
+	struct weft_socket *socket = vs_socket(vsk);
+	ssize_t room = socket ? weft_socket_writable(socket, true) : -ENOTCONN;
 
-	/* What is wrong with the channel is told by the work item. */
-	return room > 0 ? (s64)room * CHUNK : 0;
+	if (room == -EPIPE)
+		vs_ended(sk_vsock(vsk), RCV_SHUTDOWN, 0);
+	else if (room < 0 && room != -EAGAIN && room != -ENOTCONN)
+		vs_ended(sk_vsock(vsk), SHUTDOWN_MASK, ECONNRESET);
+	return max_t(s64, room, 0);
 }
 
 static u64 weft_vsock_rcvhiwat(struct vsock_sock *vsk)
 {
-	struct conn *conn = ((struct weft_vsock *)vsk->trans)->conn;
-
-	return conn ? conn->size : vsk->buffer_size;
+	/* What a call waits for need not be there at once: it takes what there is meanwhile. */
+	return U64_MAX;
 }
 
 static bool weft_vsock_is_active(struct vsock_sock *vsk)
@@ -157,13 +144,26 @@ static bool weft_vsock_allow(struct vsock_sock *vsk, u32 cid, u32 port)
 
 static int weft_vsock_poll_in(struct vsock_sock *vsk, size_t target, bool *ready)
 {
-	*ready = weft_vsock_has_data(vsk) >= max_t(s64, target, 1);
+	struct weft_socket *socket = vs_socket(vsk);
+	struct weft_sock_info info;
+	ssize_t got;
+
+	if (socket && target > 1) {
+		/* More than that need not come before some of it is read. */
+		weft_query_socket(socket, &info);
+		target = min_t(size_t, target, info.bytes / 2);
+	}
+	got = readable(vsk, max_t(size_t, target, 1), true);
+	/* Behind what has come, the end may have. */
+	if (got > 0)
+		readable(vsk, SIZE_MAX, false);
+	*ready = got >= 0;
 	return 0;
 }
 
 static int weft_vsock_poll_out(struct vsock_sock *vsk, size_t target, bool *ready)
 {
-	*ready = weft_vsock_has_space(vsk) > 0;
+	*ready = weft_vsock_has_space(vsk) > 0 || (vsk->peer_shutdown & RCV_SHUTDOWN);
 	return 0;
 }
 

@@ -113,7 +113,7 @@ fn why(errno: c_int) -> Why {
     match errno {
         libc::ECONNREFUSED => Why::Refused,
         libc::ETIMEDOUT => Why::Silent,
-        libc::ENOSPC | libc::ENOBUFS => Why::NoRoom,
+        libc::ENOSPC | libc::ENOBUFS | libc::EDQUOT => Why::NoRoom,
         _ => Why::Failed("connect", errno),
     }
 }

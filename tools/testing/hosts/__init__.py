@@ -10,4 +10,4 @@ ORDER = [
     "errors", "iommu", "diagnose", "functions", "sriov", "rates", "power", "migration", "moments", "live",
     "sleep", "ivshmem", "alone",
 ]  # fmt: skip
-HELPERS = ["constants", "false_master", "plant", "sharing", "steps"]
+HELPERS = ["arenas", "constants", "false_master", "plant", "sharing", "steps"]

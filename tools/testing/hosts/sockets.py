@@ -10,7 +10,7 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from . import false_master, far, live
-from .fabric import until
+from .arenas import given_back
 from .far import ids
 from .migration import SYSFS, migrate, moving
 from .programs import running
@@ -43,23 +43,6 @@ def holding(host, hwid, way, port=0):
 def carried(host, hwid, kib, way="", port=0):
     """Seconds that so many bytes took, which arrived as they were."""
     return float(host.out(stream("send", port, hwid, SERVICE, kib, 1, way), 60))
-
-
-def room(host):
-    """Bytes of the arena of the link to the neighbour that are free."""
-    return host.weftctl_json("show")["ports"][0]["links"][0]["arena_free"]
-
-
-@contextlib.contextmanager
-def given_back(*hosts):
-    """All that sockets have of the arenas meanwhile is given back."""
-    before = [room(host) for host in hosts]
-    yield
-
-    def now():
-        return [room(host) for host in hosts]
-
-    until(f"free bytes of arenas to be {before}", lambda: now() == before, 30, now)
 
 
 @test("S-1, S-2: sockets carry streams between two hosts, and within one, pushed and pulled", core=True)

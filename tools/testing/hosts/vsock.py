@@ -3,22 +3,28 @@
 
 import contextlib
 import json
+import time
 
 from weftlab import kernel, topology
 from weftlab.errors import Mismatch, Skip
 from weftlab.suite import test
 
-from . import far
+from . import false_master, far
+from .arenas import given_back
 from .far import ids
 
 LAB = "pair"
 MODULE = "/mnt/module/modules/vsock/weft_vsock.ko"
 DEVICE = "/sys/class/weft/weft0/device"
+ENOBUFS, ETIMEDOUT = 105, 110
 # serve PORT: takes what each connection sends until its end, and answers with how much came and its digest. send CID
 # PORT KIB SEED: compares the answer. many CID PORT COUNT: connections one after the other, and 20 at once. refused CID
-# PORT. hold CID PORT: until the other end goes. cid: the host's own.
-PROGRAM = """import array, fcntl, hashlib, json, random, socket, struct, sys, threading, time
+# PORT. hold CID PORT: until the other end goes. room CID PORT SIZE: how many there are at once with a buffer of that size,
+# and the error of the next one. attempt CID PORT: the error of a connection, or 0. calls CID: of two ends in this process. cid: the host's own.
+PROGRAM = """import array, errno, fcntl, hashlib, json, mmap, random, select, socket, struct, sys, threading, time
 ANY = socket.VMADDR_CID_ANY
+# SO_VM_SOCKETS_BUFFER_SIZE, SO_BUSY_POLL.
+BUFFER_SIZE, BUSY_POLL = 0, 46
 
 
 def answer(peer):
@@ -26,8 +32,8 @@ def answer(peer):
     while part := peer.recv(1 << 16):
         digest.update(part)
         count += len(part)
-    peer.sendall(json.dumps([count, digest.hexdigest()]).encode())
-    peer.close()
+    with peer:
+        peer.sendall(json.dumps([count, digest.hexdigest()]).encode())
 
 
 def serve(port):
@@ -40,8 +46,10 @@ def serve(port):
         threading.Thread(target=answer, args=(peer,)).start()
 
 
-def connected(cid, port):
+def connected(cid, port, size=0):
     peer = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+    if size:
+        peer.setsockopt(socket.AF_VSOCK, BUFFER_SIZE, size)
     peer.settimeout(60)
     peer.connect((int(cid), int(port)))
     return peer
@@ -90,6 +98,186 @@ def hold(cid, port):
             time.sleep(0.01)
     except OSError as error:
         print(error.errno, flush=True)
+
+
+def room(cid, port, size):
+    peers, refused = [], 0
+    while len(peers) < 1000 and refused < 100:
+        try:
+            peers.append(connected(cid, port, int(size)))
+        except ConnectionRefusedError:
+            # The backlog is full for a moment.
+            refused += 1
+            time.sleep(0.05)
+        except OSError as error:
+            print(json.dumps([len(peers), error.errno]))
+            break
+
+
+def attempt(cid, port):
+    try:
+        connected(cid, port)
+        print(0)
+    except OSError as error:
+        print(error.errno)
+
+
+def says(wanted, call, *words):
+    try:
+        found = call(*words)
+    except OSError as error:
+        found = error
+        wanted = wanted or error.errno
+    assert isinstance(found, OSError) and found.errno == wanted, f"{found}, not {errno.errorcode[wanted]}"
+
+
+def ready(peer, events, patience=0):
+    waits = select.poll()
+    waits.register(peer, events)
+    return sum(found for _, found in waits.poll(patience))
+
+
+def filled(peer):
+    # Until there is no room; how many bytes that took.
+    count = 0
+    try:
+        while True:
+            count += peer.send(bytes(1000), socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return count
+
+
+def receives(peer, count):
+    found = peer.recv(count, socket.MSG_WAITALL)
+    assert len(found) == count, f"{len(found)} bytes of {count}"
+    return found
+
+
+def step(what):
+    print(what, flush=True)
+
+
+def calls(cid):
+    server = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+    server.bind((ANY, 77))
+    server.listen(1)
+
+    def pair(size=0):
+        one = connected(cid, 77, size)
+        other, _ = server.accept()
+        one.setblocking(True)
+        return one, other
+
+    one, other = pair()
+    step("nothing has come")
+    says(errno.EAGAIN, other.recv, 1, socket.MSG_DONTWAIT)
+    assert ready(other, select.POLLIN | select.POLLOUT) == select.POLLOUT
+    other.settimeout(0.2)
+    says(None, other.recv, 1)
+    other.setblocking(True)
+    step("what is looked at stays")
+    one.sendmsg([b"he", b"l", b"lo w", b"orld"])
+    assert ready(other, select.POLLIN, 5000) == select.POLLIN
+    for count, wanted in ((5, b"hello"), (100, b"hello world"), (11, b"hello world")):
+        assert other.recv(count, socket.MSG_PEEK) == wanted
+    assert other.recv(6) == b"hello "
+    step("a low water mark")
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 100)
+    assert not ready(other, select.POLLIN, 200)
+    waiting = threading.Timer(0.3, one.sendall, [b"x" * 94])
+    waiting.start()
+    assert not ready(other, select.POLLIN, 1000)
+    waiting.join()
+    one.sendall(b"y")
+    assert ready(other, select.POLLIN, 5000) == select.POLLIN
+    assert other.recv(1000) == b"world" + b"x" * 94 + b"y"
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 200000)
+    assert filled(one) <= 65536 and ready(other, select.POLLIN, 5000) == select.POLLIN
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+    step("no room, and room again")
+    assert not ready(one, select.POLLOUT, 200)
+    other.recv(65536)
+    assert ready(one, select.POLLOUT, 5000) == select.POLLOUT
+    while ready(other, select.POLLIN):
+        other.recv(65536)
+    # Of memory that is not there yet, to such memory, in pieces of any length.
+    step("more than a half")
+    with open("/tmp/vsock.bytes", "w+b") as file:
+        file.write(random.Random(3).randbytes(1000003))
+        file.flush()
+        payload = memoryview(mmap.mmap(file.fileno(), 0))
+        sending = threading.Thread(target=one.sendall, args=(payload[1:],))
+        sending.start()
+        place = memoryview(mmap.mmap(-1, 1 << 20))
+        got = 5
+        for length in [3, 4097, 70000, 300001, 625901]:
+            assert other.recv_into(place[got:got + length], 0, socket.MSG_WAITALL) == length
+            got += length
+        sending.join()
+        assert place[5:got] == payload[1:] and got == 1000007, got
+    step("a call that looks before it sleeps")
+    for end in (one, other):
+        end.setsockopt(socket.SOL_SOCKET, BUSY_POLL, 1000)
+    echo = threading.Thread(target=lambda: [other.sendall(receives(other, 8)) for _ in range(100)])
+    echo.start()
+    for n in range(100):
+        one.sendall(struct.pack("Q", n))
+        assert receives(one, 8) == struct.pack("Q", n)
+    echo.join()
+    step("edges of epoll")
+    waits = select.epoll()
+    waits.register(other, select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET)
+    for count in (1000, 300, 5000):
+        one.sendall(bytes(1000))
+        assert waits.poll(5) == [(other.fileno(), select.EPOLLIN)], count
+        # Less than there is, and more.
+        other.recv(count, socket.MSG_DONTWAIT)
+        assert not waits.poll(0.1)
+    one.sendall(bytes(1000))
+    assert waits.poll(5)
+    other.recv(300)
+    one.shutdown(socket.SHUT_WR)
+    assert waits.poll(5) == [(other.fileno(), select.EPOLLIN | select.EPOLLRDHUP)]
+    assert receives(other, 700) and other.recv(1) == b""
+    waits.close()
+    one, other = pair()
+    step("one direction ends, and then the other one")
+    one.sendall(b"last")
+    one.shutdown(socket.SHUT_WR)
+    says(errno.EPIPE, one.send, b"x")
+    assert ready(other, select.POLLRDHUP, 5000) == select.POLLRDHUP
+    assert receives(other, 4) == b"last" and other.recv(1) == b"" and other.recv(1) == b""
+    other.sendall(b"still")
+    other.close()
+    assert receives(one, 5) == b"still" and one.recv(1) == b""
+    assert ready(one, select.POLLIN, 5000) & select.POLLHUP
+    step("what was sent before an end is closed, and an end whose peer is closed")
+    one, other = pair(16384)
+    assert filled(one) <= 16384
+    one.close()
+    ready(other, select.POLLHUP | select.POLLRDHUP, 5000)
+    count = 0
+    while part := other.recv(1000):
+        count += len(part)
+    assert count > 15000, count
+    for _ in range(100):
+        try:
+            other.send(b"x")
+        except BrokenPipeError:
+            break
+        time.sleep(0.02)
+    else:
+        raise AssertionError("an end whose peer is closed still sends")
+    # A backlog of one has room for two, as with TCP.
+    step("a backlog")
+    peers = [connected(cid, 77) for _ in range(2)]
+    says(errno.ECONNREFUSED, connected, cid, 77)
+    server.close()
+    # Nothing listens any more; both were never accepted.
+    for peer in peers:
+        assert peer.recv(1) == b""
+    says(errno.ECONNREFUSED, connected, cid, 77)
+    print("good")
 
 
 def cid():
@@ -159,6 +347,30 @@ def streams(bench):
                 raise Mismatch(f"connecting to {cid}:{port} says {said}, not {errno}")
 
 
+@test("AF_VSOCK sockets: calls that wait, look, poll and find no room, low water marks, page faults, ends and backlogs")
+def calls(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    with transport((h1, h2)) as (own, _), given_back(h1, h2):
+        said = h1.start_job(f"exec {program(h1, 'calls', own)}").wait(120).must().out.split("\n")
+        if "good" not in said:
+            raise Mismatch(said)
+
+
+@test("AF_VSOCK sockets take as much of an arena as the size of their buffer says, and give it back")
+def room(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    with transport((h1, h2)) as (_, other), serving(h2, 1234):
+        # The last size is more than a program may have, unless it asks for that, too.
+        for size, least, most in ((262144, 40, 48), (16384, 150, 192), (4 << 20, 40, 48)):
+            with given_back(h1, h2):
+                count, errno = json.loads(h1.out(program(h1, "room", other, 1234, size), 120))
+            if errno != ENOBUFS or not least <= count <= most:
+                raise Mismatch(f"with a buffer of {size} bytes {count} connections, then {errno}")
+            bench.note(f"{count} connections with a buffer of {size} bytes")
+
+
 @test("AF_VSOCK sockets learn of a link, a function and a module that go under them")
 def losses(bench):
     lab = bench.pair()
@@ -193,3 +405,30 @@ def route(bench):
     far.met(lab, "h1", "h3")
     with transport((h1, h3)) as (_, other), serving(h3, 1234):
         carried(h1, other, 1234, 1024)
+
+
+@test("AF_VSOCK sockets outlast a link that is quiesced; a request that has no answer meanwhile times out", lab="chain")
+def quiesced(bench):
+    lab = bench.shape("chain", topology.chain(3))
+    h1, h3 = lab["h1"], lab["h3"]
+    far.met(lab, "h1", "h3")
+    with transport((h1, h3)) as (other, _), serving(h1, 1234):
+        carried(h3, other, 1234, 64)
+        job = h3.start_job(f"exec {program(h3, 'hold', other, 1234)}")
+        job.expect("holding", 30)
+        with false_master.writing("REST", h1, ids(lab)["h3"]):
+            since, timeouts = time.monotonic(), 0
+            while timeouts < 1:
+                errno = int(h3.out(program(h3, "attempt", other, 1234)))
+                if errno not in (0, ETIMEDOUT) or time.monotonic() - since > 60:
+                    raise Mismatch(f"connecting to a host whose link is quiesced says {errno}")
+                timeouts += errno == ETIMEDOUT
+        if not job.running:
+            raise Mismatch(f"a socket did not outlast the quiesce: {job.wait(5)}")
+        job.kill()
+        job.wait(20)
+        carried(h3, other, 1234, 512)
+    # It takes no older write than those of the false master, in this life.
+    h3.rmmod()
+    h3.insmod()
+    far.met(lab, "h1", "h3")
