@@ -171,8 +171,9 @@ def nginx(bench):
         _, want = noise(h2, "www/file", 2)
         h2.run(f"echo index >{ROOT}/tmp/www/small && cat >{ROOT}/tmp/nginx.conf <<'END'\n{NGINX}END")
         with daemon(h2, 8080, "nginx", "-c", "/tmp/nginx.conf"):
-            for name, requests in (("small", 1000 * TIMES), ("file", 20 * TIMES)):
-                words = ("ab", "-q", "-n", requests, "-c", 2 * CLIENTS, f"http://{at}:8080/{name}")
+            # The windows of more clients of the file are more than TCP has memory for in a guest: it drops segments.
+            for name, requests, clients in (("small", 1000 * TIMES, 2 * CLIENTS), ("file", 20 * TIMES, 8)):
+                words = ("ab", "-q", "-n", requests, "-c", clients, f"http://{at}:8080/{name}")
                 said = h1.out(inside(*words), 180 * TIMES)
                 told = dict(line.split(":", 1) for line in said.splitlines() if ":" in line)
                 done, failed = int(told["Complete requests"]), int(told["Failed requests"])
