@@ -16,9 +16,8 @@ use crate::{
     watches::{self, Watch},
 };
 
-/// How long the other host may take to answer, for a program that waits anyway, and for one that does not.
+/// How long the other host may take to answer, for a program that waits anyway.
 const BLOCKING_MS: i64 = 2000;
-const NONBLOCKING_MS: i64 = 200;
 /// As TCP chooses them, unless `net.ipv4.ip_local_port_range` says otherwise.
 const PORTS: std::ops::Range<u32> = 32768..61000;
 /// How many local ports are tried.
@@ -38,6 +37,7 @@ pub fn is_allowed(port: u16) -> Result<(), Why> {
     if !ports.allow(port) {
         return Err(Why::Port);
     }
+    settings().wait_ms.ok_or(Why::Wait)?;
     if is_loaded() { Ok(()) } else { Err(Why::NotLoaded) }
 }
 
@@ -143,7 +143,8 @@ fn attempt(fd: c_int, family: c_int, to: Inet) -> Result<u32, Why> {
     is_allowed(to.port)?;
     check_socket(fd)?;
     let nonblocking = sys::is_nonblocking(fd);
-    let host = peers::host_of(to, if nonblocking { NONBLOCKING_MS } else { BLOCKING_MS })?;
+    let wait_ms = settings().wait_ms.ok_or(Why::Wait)?;
+    let host = peers::host_of(to, if nonblocking { wait_ms } else { BLOCKING_MS })?;
     let bound = sys::local_address(fd);
     check_binding(fd, &host, bound)?;
     let moved = sys::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)
@@ -154,7 +155,7 @@ fn attempt(fd: c_int, family: c_int, to: Inet) -> Result<u32, Why> {
     }
     bind(&moved, bound.map_or(0, |at| at.port));
     let limit = if nonblocking {
-        NONBLOCKING_MS
+        wait_ms
     } else {
         sys::limit_of(fd, libc::SO_SNDTIMEO).map_or(BLOCKING_MS, |ms| ms.min(BLOCKING_MS))
     };

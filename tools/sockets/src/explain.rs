@@ -21,6 +21,8 @@ const LINE: usize = 400;
 pub enum Why {
     /// `WEFT_SOCKETS_PORTS` does not name the port.
     Port,
+    /// `WEFT_SOCKETS_WAIT` is no number of milliseconds.
+    Wait,
     /// `WEFT_SOCKETS_PORTS` is no list of ports.
     Ports,
     /// There is no transport.
@@ -63,6 +65,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Port => "WEFT_SOCKETS_PORTS does not name its port",
+            Self::Wait => "WEFT_SOCKETS_WAIT is no number of milliseconds up to 60000",
             Self::Ports => "WEFT_SOCKETS_PORTS is no list of ports",
             Self::NotLoaded => "weft_vsock.ko is not loaded",
             Self::Local => "other hosts cannot have this address",

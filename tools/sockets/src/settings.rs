@@ -10,6 +10,8 @@ use libc::c_char;
 /// Ranges of ports that can be named.
 const RANGES: usize = 16;
 const PATH: usize = 256;
+const DEFAULT_WAIT_MS: i64 = 200;
+const MOST_WAIT_MS: i64 = 60_000;
 const DEFAULT_HOSTS: &CStr = c"/etc/weft/hosts";
 
 /// Ports that connections may be moved of; all, if none is named.
@@ -86,6 +88,9 @@ pub struct Settings {
     pub hosts: Option<Path>,
     /// `WEFT_SOCKETS_PORTS`, `None` if that is no list: then nothing is moved.
     pub ports: Option<Ports>,
+    /// `WEFT_SOCKETS_WAIT`: how long the other host may take to answer, in milliseconds, for a program that does not wait
+    /// itself; `None` if that is no such number: then nothing is moved.
+    pub wait_ms: Option<i64>,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -111,7 +116,16 @@ fn read() -> Settings {
             None => Some(Ports::default()),
             Some(text) => Ports::parse(text.to_bytes()),
         },
+        wait_ms: match variable(c"WEFT_SOCKETS_WAIT") {
+            None => Some(DEFAULT_WAIT_MS),
+            Some(text) => milliseconds(text.to_bytes()),
+        },
     }
+}
+
+fn milliseconds(text: &[u8]) -> Option<i64> {
+    let number = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (0..=MOST_WAIT_MS).contains(&number).then_some(number)
 }
 
 /// Returns what the environment said when the library was loaded.
@@ -141,6 +155,16 @@ mod tests {
         }
         assert!(Ports::parse("1,".repeat(RANGES - 1).as_bytes()).is_none());
         assert!(Ports::parse(long.trim_end_matches(",1").as_bytes()).is_some());
+    }
+
+    #[test]
+    fn a_wait_is_a_number_of_milliseconds() {
+        for (text, read) in [("0", Some(0)), ("60000", Some(60_000)), ("60001", None)] {
+            assert_eq!(milliseconds(text.as_bytes()), read, "{text}");
+        }
+        for text in ["", "-1", "1.5", "2s"] {
+            assert_eq!(milliseconds(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

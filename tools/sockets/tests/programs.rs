@@ -183,6 +183,19 @@ fn weft_run_says_what_cannot_be_run_or_takes_no_library() {
 }
 
 #[test]
+fn a_wait_that_is_no_number_leaves_connections_with_tcp() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let code = "import socket; a = socket.create_server(('127.0.0.1', 0)); \
+                s = socket.socket(); s.connect(a.getsockname())";
+    let explain = format!("--explain={}", log.display());
+    let wait = ["env", "WEFT_SOCKETS_WAIT=soon", "python3", "-c", code];
+    assert_eq!(run(&[&[&*explain], &wait[..]].concat()), (0, String::new()));
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(said.contains("is no number of milliseconds"), "{said}");
+}
+
+#[test]
 fn ports_that_are_not_named_stay_tcp() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
