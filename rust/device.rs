@@ -134,6 +134,9 @@ impl Drop for Again<'_, '_> {
     }
 }
 
+/// What makes connections of a port.
+type Connecting = (Arc<Channels>, Arc<Engine>, Arc<Sockets>);
+
 impl Device {
     /// `EOPNOTSUPP`: users could not map what the device and peers write.
     fn check_memory(dev: &device::Device) -> Result {
@@ -236,7 +239,7 @@ impl Device {
         shares: Arc<Shares>,
         dev: &device::Device<Bound>,
         has_sockets: bool,
-    ) -> Result<(NodeReg, (Arc<Channels>, Arc<Engine>, Arc<Sockets>))> {
+    ) -> Result<(NodeReg, Connecting)> {
         // All files of a port share one address space, in which each mapping has an offset of its own.
         let mapping = Arc::new(Mapping::new()?, GFP_KERNEL)?;
         let channels = Channels::new(node.home(), mapping.clone())?;

@@ -432,9 +432,14 @@ fn s_2_what_is_looked_at_is_received_again() {
         for most in [1, 900, 1500] {
             let copied = stream.receiver.copy(ring, most, &mut Room(&mut out));
             assert_eq!(copied, most, "{mode:?}");
-            assert!((3000..).zip(&out[..most]).all(|(at, found)| byte(at) == *found));
+            assert!((3000..)
+                .zip(&out[..most])
+                .all(|(at, found)| byte(at) == *found));
         }
-        assert_eq!(stream.receiver.copy(ring, 1500, &mut Room(&mut out[..700])), 700);
+        assert_eq!(
+            stream.receiver.copy(ring, 1500, &mut Room(&mut out[..700])),
+            700
+        );
         stream.receive(1500);
         assert_eq!(stream.got, 4500, "{mode:?}");
         stream.end();

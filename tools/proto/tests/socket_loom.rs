@@ -184,7 +184,10 @@ fn full(mode: Mode) {
         let all = (MIN_HALF as usize - shape(mode).start()) / 8;
         let (here, there, mut sender, mut receiver) = ends(mode, all, None);
         let most = 8 * all;
-        assert_eq!(send(&mut sender, &*here, &*there, &bytes(0, most)), Ok(most));
+        assert_eq!(
+            send(&mut sender, &*here, &*there, &bytes(0, most)),
+            Ok(most)
+        );
         // All but the last word of it was read, before.
         receive(mode, &mut receiver, (&here, &there), 0, most - 8);
         let mark = sender.mark().map_or(0, |mark| mark + 1);
