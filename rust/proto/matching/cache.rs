@@ -7,6 +7,7 @@
 //! A line is found by the endpoint, which keeps its number. This file is independent of requests' order.
 
 use super::{
+    free::{Chained, Free},
     outcome::Cached,
     storage::{Storage, NONE},
 };
@@ -29,13 +30,16 @@ impl Line {
     };
 }
 
+impl Chained for Line {
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
+    }
+}
+
 /// The cache.
 pub(super) struct Cache<C> {
     lines: C,
-    /// The first of the lines that are free again.
-    free: u32,
-    /// The lines from here on were never used.
-    fresh: u32,
+    free: Free,
     /// The line that is evicted next.
     hand: u32,
 }
@@ -44,8 +48,7 @@ impl<C: Storage<Line>> Cache<C> {
     pub const fn new(lines: C) -> Self {
         Self {
             lines,
-            free: NONE,
-            fresh: 0,
+            free: Free::ALL,
             hand: 0,
         }
     }
@@ -58,43 +61,28 @@ impl<C: Storage<Line>> Cache<C> {
     /// Allocates a line for the entry of an endpoint that has none. Returns its number, and the endpoint whose
     /// line it was. If none is free they are taken in turn.
     pub fn allocate(&mut self, endpoint: u16, entry: Cached) -> Option<(u32, Option<u16>)> {
-        let number = if self.free != NONE {
-            self.free
-        } else if self.fresh < self.lines.count() {
-            self.fresh
-        } else {
-            self.hand
-        };
-        let line = self.lines.at_mut(number)?;
-        let evicted = line.entry.map(|_| line.endpoint);
-        if number == self.free {
-            self.free = line.next;
-        } else if number == self.fresh {
-            self.fresh += 1;
-        } else {
+        let free = self.free.take(&mut self.lines).map(|(number, _)| number);
+        let number = free.unwrap_or(self.hand);
+        if free.is_none() {
             self.hand += 1;
             if self.hand >= self.lines.count() {
                 self.hand = 0;
             }
         }
-        if let Some(line) = self.lines.at_mut(number) {
-            *line = Line {
-                entry: Some(entry),
-                endpoint,
-                next: NONE,
-            };
-        }
+        let line = self.lines.at_mut(number)?;
+        let evicted = line.entry.map(|_| line.endpoint);
+        *line = Line {
+            entry: Some(entry),
+            endpoint,
+            next: NONE,
+        };
         Some((number, evicted))
     }
 
     /// Frees a line.
     pub fn deallocate(&mut self, number: u32) {
-        if let Some(line) = self.lines.at_mut(number) {
-            *line = Line {
-                next: self.free,
-                ..Line::EMPTY
-            };
-            self.free = number;
+        if let Some(line) = self.free.put(&mut self.lines, number) {
+            line.entry = None;
         }
     }
 }

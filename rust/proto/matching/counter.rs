@@ -6,7 +6,10 @@
 //! successes as its threshold says; those of one counter are in the order of their thresholds, and of one
 //! threshold in the order in which they came. This file is independent of what the operations are.
 
-use super::storage::{Storage, NONE};
+use super::{
+    free::{Chained, Free},
+    storage::{Storage, NONE},
+};
 
 /// A counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +51,17 @@ impl Trigger {
     };
 }
 
+impl Chained for Trigger {
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
+    }
+}
+
 /// Counters with their triggered operations.
 pub struct Counters<C, T> {
     counters: C,
     triggers: T,
-    free: u32,
-    /// The triggers from here on were never used.
-    fresh: u32,
+    free: Free,
 }
 
 impl<C: Storage<Counter>, T: Storage<Trigger>> Counters<C, T> {
@@ -64,8 +71,7 @@ impl<C: Storage<Counter>, T: Storage<Trigger>> Counters<C, T> {
         Self {
             counters,
             triggers,
-            free: NONE,
-            fresh: 0,
+            free: Free::ALL,
         }
     }
 
@@ -96,7 +102,7 @@ impl<C: Storage<Counter>, T: Storage<Trigger>> Counters<C, T> {
         let Some(mut after) = self.counters.at(counter).map(|counter| counter.last) else {
             return false;
         };
-        let Some(at) = self.take() else {
+        let Some((at, _)) = self.free.take(&mut self.triggers) else {
             return false;
         };
         // Thresholds rise most of the time: from the end.
@@ -136,15 +142,6 @@ impl<C: Storage<Counter>, T: Storage<Trigger>> Counters<C, T> {
         self.remove(counter, at)
     }
 
-    fn take(&mut self) -> Option<u32> {
-        if let Some(trigger) = self.triggers.at(self.free) {
-            return Some(core::mem::replace(&mut self.free, trigger.next));
-        }
-        self.triggers.at(self.fresh)?;
-        self.fresh += 1;
-        Some(self.fresh - 1)
-    }
-
     fn remove(&mut self, counter: u32, at: u32) -> Option<u64> {
         let trigger = *self.triggers.at(at)?;
         self.join(
@@ -154,8 +151,7 @@ impl<C: Storage<Counter>, T: Storage<Trigger>> Counters<C, T> {
             trigger.prev,
             trigger.next,
         );
-        self.triggers.at_mut(at)?.next = self.free;
-        self.free = at;
+        self.free.put(&mut self.triggers, at);
         Some(trigger.operation)
     }
 

@@ -9,6 +9,7 @@
 //! session. This file is independent of matching, and of how either is said.
 
 use super::{
+    free::{Chained, Free},
     hash::siphash,
     storage::{Storage, NONE},
 };
@@ -142,13 +143,17 @@ impl Refusal {
     };
 }
 
+impl Chained for Refusal {
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
+    }
+}
+
 /// The sources that the endpoints of a port had no space for.
 pub struct Refusals<S> {
     memory: S,
     seed: [u64; 2],
-    free: u32,
-    /// The places from here on were never used.
-    fresh: u32,
+    free: Free,
     count: u32,
 }
 
@@ -159,8 +164,7 @@ impl<S: Storage<Refusal>> Refusals<S> {
         Self {
             memory,
             seed,
-            free: NONE,
-            fresh: 0,
+            free: Free::ALL,
             count: 0,
         }
     }
@@ -228,19 +232,9 @@ impl<S: Storage<Refusal>> Refusals<S> {
     }
 
     fn insert(&mut self, source: u32, endpoint: u16) -> Option<u32> {
-        let at = if self.free == NONE {
-            self.fresh
-        } else {
-            self.free
-        };
         let bucket = self.bucket(source, endpoint);
-        let after = self.memory.at(at)?.next;
+        let (at, _) = self.free.take(&mut self.memory)?;
         let next = core::mem::replace(&mut self.memory.at_mut(bucket)?.head, at);
-        if self.free == NONE {
-            self.fresh += 1;
-        } else {
-            self.free = after;
-        }
         self.count += 1;
         let place = self.memory.at_mut(at)?;
         *place = Refusal {
@@ -258,7 +252,7 @@ impl<S: Storage<Refusal>> Refusals<S> {
     /// where to go on after it. Begins at 0. Looks at each place.
     pub fn resume(&mut self, endpoint: Option<u16>, from: u32) -> Option<(u32, u16, u32)> {
         let mut at = from;
-        while at < self.fresh {
+        while at < self.free.fresh() {
             let refusal = self.memory.at_mut(at)?;
             at += 1;
             let meant = endpoint.is_none_or(|endpoint| endpoint == refusal.endpoint);
@@ -273,7 +267,7 @@ impl<S: Storage<Refusal>> Refusals<S> {
 
     /// Forgets pairs: of a source whose session has ended, or of an endpoint that is closed. Looks at each place.
     pub fn forget(&mut self, forgets: impl Fn(u32, u16) -> bool) {
-        for at in 0..self.fresh {
+        for at in 0..self.free.fresh() {
             let Some(refusal) = self.memory.at(at).copied() else {
                 return;
             };
@@ -299,11 +293,9 @@ impl<S: Storage<Refusal>> Refusals<S> {
                 }
             }
         }
-        if let Some(place) = self.memory.at_mut(at) {
+        if let Some(place) = self.free.put(&mut self.memory, at) {
             place.used = false;
-            place.next = self.free;
         }
-        self.free = at;
         self.count = self.count.saturating_sub(1);
     }
 }

@@ -27,6 +27,7 @@ pub mod endpoint_queues;
 pub mod engine;
 pub mod entry;
 pub mod flow;
+mod free;
 mod hash;
 mod index;
 pub mod outcome;

@@ -7,6 +7,7 @@
 
 use super::{
     entry::{Entry, Link},
+    free::{Chained, Free},
     request::List,
     storage::{Storage, NONE},
 };
@@ -29,56 +30,39 @@ impl Ends {
 
 pub(super) struct Pool<E> {
     pub entries: E,
-    /// The first of the entries that are free again, and their number.
-    free: u32,
-    freed: u32,
-    /// The entries from here on were never used.
-    fresh: u32,
+    free: Free,
+}
+
+impl Chained for Entry {
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
+    }
 }
 
 impl<E: Storage<Entry>> Pool<E> {
     pub const fn new(entries: E) -> Self {
         Self {
             entries,
-            free: NONE,
-            freed: 0,
-            fresh: 0,
+            free: Free::ALL,
         }
     }
 
     /// Returns the number of entries that are free.
     pub fn free(&self) -> u32 {
-        self.entries
-            .count()
-            .saturating_sub(self.fresh)
-            .saturating_add(self.freed)
+        self.free.count(&self.entries)
     }
 
     /// Fills a free entry, and returns its index.
     pub fn take(&mut self, entry: Entry) -> Option<u32> {
-        let at = if self.freed > 0 {
-            self.free
-        } else {
-            self.fresh
-        };
-        let place = self.entries.at_mut(at)?;
-        if self.freed > 0 {
-            self.free = place.next;
-            self.freed -= 1;
-        } else {
-            self.fresh += 1;
-        }
+        let (at, place) = self.free.take(&mut self.entries)?;
         *place = entry;
         Some(at)
     }
 
     /// Frees an entry, which is in no list any more.
     pub fn put(&mut self, at: u32) {
-        if let Some(entry) = self.entries.at_mut(at) {
+        if let Some(entry) = self.free.put(&mut self.entries, at) {
             entry.set_list(List::Free);
-            entry.next = self.free;
-            self.free = at;
-            self.freed += 1;
         }
     }
 

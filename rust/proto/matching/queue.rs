@@ -3,6 +3,7 @@
 //! Queues of match requests, whose slots all queues share. This file is independent of what the queues are for.
 
 use super::{
+    free::{Chained, Free},
     request::{Command, Request, Work},
     storage::{Storage, NONE},
 };
@@ -26,6 +27,12 @@ impl Slot {
     };
 }
 
+impl Chained for Slot {
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
+    }
+}
+
 /// A queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
@@ -45,33 +52,20 @@ impl Queue {
 /// The slots.
 pub(super) struct Slots<R> {
     slots: R,
-    free: u32,
-    /// The slots from here on were never used.
-    fresh: u32,
+    free: Free,
 }
 
 impl<R: Storage<Slot>> Slots<R> {
     pub const fn new(slots: R) -> Self {
         Self {
             slots,
-            free: NONE,
-            fresh: 0,
+            free: Free::ALL,
         }
     }
 
     /// Puts a request into a free slot.
     pub fn take(&mut self, request: Request) -> Option<u32> {
-        let at = if self.free == NONE {
-            self.fresh
-        } else {
-            self.free
-        };
-        let slot = self.slots.at_mut(at)?;
-        if self.free == NONE {
-            self.fresh += 1;
-        } else {
-            self.free = slot.next;
-        }
+        let (at, slot) = self.free.take(&mut self.slots)?;
         *slot = Slot {
             next: NONE,
             request,
@@ -81,10 +75,7 @@ impl<R: Storage<Slot>> Slots<R> {
 
     /// Frees a slot that is in no queue.
     pub fn put(&mut self, at: u32) {
-        if let Some(slot) = self.slots.at_mut(at) {
-            slot.next = self.free;
-            self.free = at;
-        }
+        self.free.put(&mut self.slots, at);
     }
 
     pub fn request(&self, at: u32) -> Option<Request> {

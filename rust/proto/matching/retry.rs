@@ -6,7 +6,10 @@
 //! often as the policy allows; an ordered one ends with an error, as it may not be carried out twice. An answer
 //! to an earlier try is not taken for one to a later. This file is independent of sessions and of time.
 
-use super::storage::{Storage, NONE};
+use super::{
+    free::{Chained, Free},
+    storage::{Storage, NONE},
+};
 
 /// What an operation is to its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +68,17 @@ impl Pending {
     }
 }
 
+impl Chained for Pending {
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
+    }
+}
+
 /// The operations of an initiator that have no answer yet.
 pub struct Operations<S> {
     memory: S,
     policy: Policy,
-    free: u32,
-    /// The places from here on were never used.
-    fresh: u32,
+    free: Free,
 }
 
 impl<S: Storage<Pending>> Operations<S> {
@@ -80,24 +87,13 @@ impl<S: Storage<Pending>> Operations<S> {
         Self {
             memory,
             policy,
-            free: NONE,
-            fresh: 0,
+            free: Free::ALL,
         }
     }
 
     /// Notes an operation that is sent to a peer. Returns its name; `None` if there is no place.
     pub fn begin(&mut self, peer: u32, class: Class, cookie: u64) -> Option<Id> {
-        let at = if self.free == NONE {
-            self.fresh
-        } else {
-            self.free
-        };
-        let place = self.memory.at_mut(at)?;
-        if self.free == NONE {
-            self.fresh += 1;
-        } else {
-            self.free = place.next;
-        }
+        let (at, place) = self.free.take(&mut self.memory)?;
         *place = Pending {
             generation: place.generation.wrapping_add(1),
             next: NONE,
@@ -125,7 +121,7 @@ impl<S: Storage<Pending>> Operations<S> {
     /// after it. Begins at 0; sees each operation once, if none begins meanwhile.
     pub fn lost(&mut self, peer: u32, from: u32) -> Option<(Verdict, u32)> {
         let mut at = from;
-        while at < self.fresh {
+        while at < self.free.fresh() {
             let place = self.memory.at_mut(at)?;
             if let Some(class) = place.class.filter(|_| place.peer == peer) {
                 let cookie = place.cookie;
@@ -143,10 +139,8 @@ impl<S: Storage<Pending>> Operations<S> {
     }
 
     fn remove(&mut self, at: u32) {
-        if let Some(place) = self.memory.at_mut(at) {
+        if let Some(place) = self.free.put(&mut self.memory, at) {
             place.class = None;
-            place.next = self.free;
-            self.free = at;
         }
     }
 }
