@@ -65,6 +65,7 @@ def machine(name, say):
         lab.join(topology.chain(2, prefix="n"))
         host = lab.add("host", list(ENDS), counted=True, extra=cards, shares={"modules": paths.modules()})
         lab.boot().load()
+        host.run(f"ip netns add {NAMESPACE}")
         yield host, missing
 
 
@@ -75,13 +76,9 @@ def join_by_tcp(host):
 
 def join_by_interfaces(host):
     """Those of the two ports."""
-    host.run(f"ip netns add {NAMESPACE}")
-    for number, (end, ip) in enumerate(zip(ENDS, ("ip", f"ip -n {NAMESPACE}"))):
-        name = f"{network.WEFT}{number}"
-        host.run(f"{ip} link add {name}n parentdev {name} type weft && "
-                 f"{ip} address add {network.address(network.WEFT, end)}/24 dev {name}n && "
-                 f"{ip} link set {name}n up")  # fmt: skip
-    host.until(f"[ $(cat /sys/class/net/{network.WEFT}0n/carrier) = 1 ]", 30)
+    for port, (end, namespace) in enumerate(zip(ENDS, (None, NAMESPACE))):
+        network.interface(host, end, port, f"{network.WEFT}{port}n", namespace)
+    network.has_carrier(host, f"{network.WEFT}0n")
 
 
 def measure(figures, say, _runs):

@@ -73,13 +73,24 @@ def configure(host, backends, end=None, namespace=None):
         )
 
 
-def interface(hosts):
-    """An interface over the port of each host."""
+def interface(host, end=None, port=0, name=WEFT, namespace=None):
+    """Makes an interface over a port of a guest. `end` and `namespace` as for configure()."""
+    ip = f"ip -n {namespace}" if namespace else "ip"
+    host.run(f"{ip} link add {name} parentdev weft{port} type weft && "
+             f"{ip} address add {address(WEFT, end or host.name)}/24 dev {name} && {ip} link set {name} up")  # fmt: skip
+
+
+def has_carrier(host, name=WEFT):
+    """Waits until an interface has a peer."""
+    host.until(f"[ $(cat /sys/class/net/{name}/carrier) = 1 ]", 30)
+
+
+def interfaces(hosts):
+    """Makes one over the port of each host, and waits until they have each other."""
     for host in hosts:
-        host.run(f"ip link add {WEFT} type weft && ip address add {address(WEFT, host.name)}/24 dev {WEFT} && "
-                 f"ip link set {WEFT} up")  # fmt: skip
+        interface(host)
     for host in hosts:
-        host.until(f"[ $(cat /sys/class/net/{WEFT}/carrier) = 1 ]", 30)
+        has_carrier(host)
 
 
 def ready(host, peer, backends):

@@ -3,10 +3,9 @@
 
 from ..errors import LabError
 from . import network, ways
-from .figures import size_name
-from .interface import JOBS, ROUND_TRIPS, STREAM_SIZES
+from .interface import JOBS, beside_virtio_net
 from .machines import Samples, networked
-from .times import HOW, PERCENTILES, ratio, take
+from .times import HOW, ratio, take
 
 RUN = "/mnt/tools/weft-run --explain=/tmp/said"
 TRANSPORT = "/mnt/module/modules/vsock/weft_vsock.ko"
@@ -60,38 +59,19 @@ def measure(figures, say, runs):
     """native sockets and TCP under weft-run, beside TCP over virtio-net"""
     samples = Samples()
     with networked(say) as (lab, backends):
-        network.interface(list(lab.hosts.values()))
+        network.interfaces(list(lab.hosts.values()))
         for host in lab.hosts.values():
             host.stock_module("vsock")
             host.run(f"insmod {TRANSPORT}")
         for run in range(runs):
             _run(samples, lab, backends)
             say(f"run {run + 1} of {runs}")
-    for name in ("socket", "run"):
+    for name, trip, large in (("socket", None, None), ("run", TARGET_TRIP, TARGET_LARGE)):
         for how in HOW:
-            _report(figures, samples, backends, name, how)
+            beside_virtio_net(figures, samples, backends, how, name, name, trip,
+                              lambda size, large=large: large if size >= LARGE else None)  # fmt: skip
         _report_connections(figures, samples, backends, name)
     figures.add("net-connections", "1/s", samples[f"{network.WEFT}-connections"])
-
-
-def _report(figures, samples, backends, name, how):
-    ours, aimed = f"{name}-{how}", name == "run"
-
-    def best(what, choose):
-        return [choose(of) for of in zip(*(samples[f"{backend}-{how}-{what}"] for backend in backends))]
-
-    for size in ROUND_TRIPS:
-        trip = f"round-trip-{size_name(size)}"
-        figures.add(f"{ours}-{trip}", "us", [1e6 * s for s in samples[f"{ours}-{trip}"]])
-        ratio(figures, f"{ours}-{trip}-to-virtio-net", samples[f"{ours}-{trip}"], best(trip, min),
-              TARGET_TRIP if aimed and size == min(ROUND_TRIPS) else None)  # fmt: skip
-    for percentile in PERCENTILES:
-        figures.add(f"{ours}-round-trip-8-{percentile}", "us", [1e6 * s for s in samples[f"{ours}-{percentile}"]])
-    for size in STREAM_SIZES:
-        stream = f"stream-{size_name(size)}"
-        figures.add(f"{ours}-throughput-{size_name(size)}", "MB/s", [s / 1e6 for s in samples[f"{ours}-{stream}"]])
-        ratio(figures, f"{ours}-throughput-{size_name(size)}-to-virtio-net", samples[f"{ours}-{stream}"],
-              best(stream, max), TARGET_LARGE if aimed and size >= LARGE else None)  # fmt: skip
 
 
 def _report_connections(figures, samples, backends, name):
