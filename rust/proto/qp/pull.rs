@@ -283,6 +283,9 @@ impl<H: Heap> Machine<H> {
         extents: Extents,
     ) {
         let requester = &mut self.requester;
+        if requester.refused {
+            return;
+        }
         let n = requester.find(psn);
         let wait = n.and_then(|n| requester.get(n)).map(|read| read.wait);
         let pulling = &mut requester.pulling;

@@ -42,6 +42,9 @@ impl<H: Heap> Machine<H> {
         extents: Extents,
     ) {
         let requester = &mut self.requester;
+        if requester.refused {
+            return;
+        }
         let fits = requester
             .find(psn)
             .and_then(|n| requester.get(n))

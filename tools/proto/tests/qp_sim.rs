@@ -12,8 +12,9 @@ mod trunk;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use qp::end::End;
-use qp::user::{Op, Wr};
+use qp::user::{Op, Wr, LONGEST};
 use qp::world::{protocols, Do, Step, World};
+use weft_proto::cqe::Status;
 use weft_proto::protocol::Protocol;
 use weft_proto::qp::Flow;
 use weft_proto::trunk::Layout;
@@ -123,6 +124,69 @@ fn q_3_so_it_is_in_all_eight_protocols_side_by_side() {
 #[test]
 fn q_2_queue_pairs_end_and_begin_anew_at_any_moment() {
     explore(60, 1000, 4, [0usize..8, 0usize..8, 0usize..8]);
+}
+
+/// The peer grants or exposes memory for one more segment, and refuses the request after that, as its
+/// memory is gone. The NAK is a word, and may be taken before the grant, which is a cell: that is no
+/// violation. The memory goes at each moment of a request in turn.
+#[test]
+fn m_1_a_grant_may_be_heard_of_after_the_nak_that_follows_it() {
+    const SERVE: usize = 0;
+    const WORDS_FIRST: [usize; 4] = [3, 4, 1, 2];
+    let games = (0..8).flat_map(|bits| {
+        let writes = (bits, Op::Write { imm: false }, 20);
+        // Fewer segments find room than a read may have under way.
+        [writes, (bits, Op::Read, 19), (bits, Op::Read, 20)]
+    });
+    let mut refused = 0;
+    for (bits, op, shift) in games {
+        let layout = Layout::of_arena(1 << shift).expect("large enough");
+        for moment in 0.. {
+            let mut world = World::new([layout; 2], &[protocols(bits)], false);
+            world.settle();
+            let (len, bad) = (LONGEST, false);
+            world.run((0, 0, Do::Post(Wr { op, len, bad })));
+            let mut taken = 0;
+            // The end that sends the request waits until the other one has nothing more to do.
+            while world.step(0, 0, SERVE) {
+                while WORDS_FIRST.iter().any(|n| world.step(1, 0, *n)) {
+                    world.step(1, 0, SERVE);
+                    if taken == moment {
+                        world.run((1, 0, Do::TakeBack));
+                    }
+                    taken += 1;
+                }
+                for n in WORDS_FIRST {
+                    while world.step(0, 0, n) {}
+                }
+            }
+            world.finish();
+            world.check();
+            let status = world.ends[0].qps[0].user.sent[0].status;
+            if taken <= moment {
+                assert_eq!(status, Status::Success);
+                break;
+            }
+            refused += usize::from(status == Status::RemoteAccess);
+        }
+    }
+    assert!(refused > 40, "{refused}");
+}
+
+/// Memory is taken back at any moment, in the midst of a message or a read too: the request fails, or was
+/// carried out, and no end takes the other for one that breaks the protocol.
+#[test]
+fn m_1_memory_is_taken_back_at_any_moment() {
+    let steps = || {
+        prop_oneof![
+            60 => step(0, work()),
+            60 => step(0, long_work()),
+            1 => (0usize..2, 0usize..3, Just(Do::TakeBack)),
+            1 => (0usize..2, 0usize..3, Just(Do::Reset)),
+        ]
+    };
+    play(60, steps(), 1000, Just([0, 0, 0]));
+    play(60, steps(), 1000, [0usize..8, 0usize..8, 0usize..8]);
 }
 
 /// Several long messages of a queue pair are under way: they end in order all the same.

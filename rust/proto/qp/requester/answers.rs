@@ -30,6 +30,7 @@ impl<H: Heap> Machine<H> {
             Says::Nak(status) => {
                 let known = requester.acked(psn, false);
                 if known {
+                    requester.refused = true;
                     if let Some(n) = requester.find(psn) {
                         if let Some(request) = requester.get_mut(n) {
                             request.wait = Wait::Failed(status);

@@ -54,6 +54,9 @@ pub struct Requester<H: Heap> {
     /// Nothing is sent behind the last of them.
     fence_wait: bool,
     rnr: Rnr,
+    /// The peer has refused a request by NAK, and is in ERR. Memory that it granted or exposed before may
+    /// be heard of after that: words and cells have a FIFO each.
+    pub(super) refused: bool,
     /// How many of the requests that were sent are long messages with data that are pushed.
     longs: usize,
     /// Memory that the peer has granted for them; if data are pulled, that it has exposed for the last
@@ -74,6 +77,7 @@ impl<H: Heap> Requester<H> {
             next_psn: 0,
             fence_wait: false,
             rnr: Rnr::No,
+            refused: false,
             longs: 0,
             grants: Grants::NONE,
             moving: 0,

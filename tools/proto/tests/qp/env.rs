@@ -170,14 +170,6 @@ fn get(trunk: &impl Trunk, extents: &Extents, len: usize) -> Vec<u8> {
     data
 }
 
-/// The work request that memory at `to` of `stag` is for, if the peer may reach it.
-fn remote(stag: u32, to: u64, len: u64) -> Option<u32> {
-    match Tag::of(stag) {
-        Some(Tag::Remote(number)) if User::has(to, len) => Some(number),
-        _ => None,
-    }
-}
-
 pub struct Env<'a, M> {
     pub link: &'a mut Link,
     pub user: &'a mut User,
@@ -192,10 +184,26 @@ impl<M: Trunk> Env<'_, M> {
         }
     }
 
+    /// The work request that memory at `to` of `stag` is for, if the peer may reach it.
+    fn remote(&self, stag: u32, to: u64, len: u64) -> Option<u32> {
+        match Tag::of(stag) {
+            Some(Tag::Remote(number)) if User::has(to, len) => Some(number),
+            _ => None,
+        }
+        .filter(|number| *number >= self.user.taken_back.remote)
+    }
+
+    /// Whether memory of `stag` is this user's, for a work request of its own.
+    fn is_local(&self, stag: u32) -> bool {
+        matches!(Tag::of(stag), Some(Tag::Local(number)) if number >= self.user.taken_back.local)
+    }
+
     fn gather(&self, source: Source<'_>, offset: u64, len: u64) -> Result<Vec<u8>, Refused> {
         let list = match source {
             Source::Tagged { stag, to } => {
-                let number = remote(stag, to.wrapping_add(offset), len).ok_or(Refused::Denied)?;
+                let number = self
+                    .remote(stag, to.wrapping_add(offset), len)
+                    .ok_or(Refused::Denied)?;
                 self.user.execute(number);
                 return Ok(self.user.read(stag, to + offset, len as usize));
             }
@@ -210,9 +218,9 @@ impl<M: Trunk> Env<'_, M> {
         };
         let mut data = vec![];
         for piece in list.pieces(offset, len) {
-            let Some(Tag::Local(_)) = Tag::of(piece.stag) else {
+            if !self.is_local(piece.stag) {
                 return Err(Refused::Denied);
-            };
+            }
             data.extend(self.user.read(piece.stag, piece.to, piece.length as usize));
         }
         assert_eq!(data.len() as u64, len, "the list is long enough");
@@ -223,16 +231,17 @@ impl<M: Trunk> Env<'_, M> {
         match sink {
             Sink::Tagged { stag, to } => {
                 let (at, len) = (to.wrapping_add(offset), data.len() as u64);
-                let number = remote(stag, at, len).ok_or(Refused::Denied)?;
+                let number = self.remote(stag, at, len).ok_or(Refused::Denied)?;
                 self.user.execute(number);
                 self.user.write(stag, at, data);
             }
             Sink::List(list) => {
                 let mut rest = data;
                 for piece in list.pieces(offset, data.len() as u64) {
-                    let (Some(Tag::Local(_)) | Some(Tag::Recv(_))) = Tag::of(piece.stag) else {
+                    let is_recv = matches!(Tag::of(piece.stag), Some(Tag::Recv(_)));
+                    if !is_recv && !self.is_local(piece.stag) {
                         return Err(Refused::Denied);
-                    };
+                    }
                     let (here, next) = rest.split_at(piece.length as usize);
                     self.user.write(piece.stag, piece.to, here);
                     rest = next;
@@ -418,17 +427,17 @@ impl<M: Trunk> Memory for Env<'_, M> {
     }
 
     fn allows(&self, stag: u32, _right: Rights, to: u64, length: u64) -> bool {
-        remote(stag, to, length).is_some()
+        self.remote(stag, to, length).is_some()
     }
 
     fn size_from(&self, stag: u32, to: u64) -> Option<u64> {
-        let number = remote(stag, 0, 0)?;
+        let number = self.remote(stag, 0, 0)?;
         self.user.execute(number);
         (super::user::size_of_read(number) as u64).checked_sub(to)
     }
 
     fn atomic(&self, stag: u32, to: u64, op: AtomicOp) -> Result<u64, Refused> {
-        let number = remote(stag, to, 8).ok_or(Refused::Denied)?;
+        let number = self.remote(stag, to, 8).ok_or(Refused::Denied)?;
         self.user.execute(number);
         let mut counter = self.user.counter.borrow_mut();
         let before = *counter;

@@ -79,6 +79,15 @@ impl Tag {
     }
 }
 
+/// Which memory a user has taken back: that of work requests before these.
+#[derive(Clone, Copy, Default)]
+pub struct TakenBack {
+    /// Of the user's own.
+    pub local: u32,
+    /// Of the peer's.
+    pub remote: u32,
+}
+
 /// The user's end of a queue pair.
 pub struct User {
     /// All that was posted since the last reset.
@@ -99,6 +108,7 @@ pub struct User {
     pub counter: RefCell<u64>,
     /// The receive request that was taken last.
     pub recv: RecvWqe,
+    pub taken_back: TakenBack,
     /// The peer sends what its user has posted: what comes is checked.
     pub peer_is_honest: bool,
 }
@@ -117,6 +127,7 @@ impl User {
             executed: RefCell::default(),
             counter: RefCell::default(),
             recv: RecvWqe::BLANK,
+            taken_back: TakenBack::default(),
             peer_is_honest: true,
         }
     }

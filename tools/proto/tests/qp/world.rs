@@ -3,7 +3,7 @@
 //! Two ends with a few queue pairs, their users, and what must be true in the end.
 
 use super::end::End;
-use super::user::{size_of_read, Op, User, Wr};
+use super::user::{size_of_read, Op, TakenBack, User, Wr};
 use super::Memory;
 use weft_proto::cqe::Status;
 use weft_proto::protocol::Protocol;
@@ -19,6 +19,8 @@ pub enum Do {
     LoseLoads(u32),
     /// No request is begun, or they are again.
     Flow(Flow),
+    /// The user takes back the memory that work requests of either end have named so far.
+    TakeBack,
     /// The user has the queue pair go to ERR.
     Fail,
     /// The user resets the queue pair and connects it again.
@@ -67,6 +69,13 @@ impl World {
             }
             Do::LoseLoads(count) => self.ends[end].link.lost_loads.set(count),
             Do::Flow(flow) => self.ends[end].set_flow(flow),
+            Do::TakeBack => {
+                self.ended = true;
+                let remote = self.ends[1 - end].qps[pair].user.next();
+                let user = &mut self.ends[end].qps[pair].user;
+                let local = user.next();
+                user.taken_back = TakenBack { local, remote };
+            }
             Do::Fail => {
                 self.ended = true;
                 self.ends[end].fail(pair);
