@@ -27,30 +27,62 @@ static __always_inline void weft_store_byte(struct weft_stores *stores, u8 byte)
 	}
 }
 
+/* Four words at a time: what a loop adds to each is much of what a word costs. */
+struct weft_words {
+	u64 a, b, c, d;
+};
+
+static __always_inline void weft_store_words(struct weft_stores *stores, struct weft_words words)
+{
+	u64 *to = stores->to;
+
+	WRITE_ONCE(to[0], words.a);
+	WRITE_ONCE(to[1], words.b);
+	WRITE_ONCE(to[2], words.c);
+	WRITE_ONCE(to[3], words.d);
+	stores->to += 4;
+}
+
+static __always_inline void weft_store_word(struct weft_stores *stores, u64 word)
+{
+	WRITE_ONCE(*stores->to, word);
+	stores->to++;
+}
+
 static __always_inline size_t weft_store_user(void __user *base, size_t progress, size_t len,
 					      void *priv, void *priv2)
 {
 	struct weft_stores *stores = priv;
 	const u8 __user *from = base;
+	struct weft_words words;
 	size_t left = len;
 	u64 word;
 	u8 byte;
 
 	if (!user_access_begin(from, len))
 		return len;
-	while (left) {
-		if (stores->held || left < sizeof(word)) {
-			unsafe_get_user(byte, from, fault);
-			weft_store_byte(stores, byte);
-			from++;
-			left--;
-			continue;
-		}
+	while (stores->held && left) {
+		unsafe_get_user(byte, from, fault);
+		weft_store_byte(stores, byte);
+		from++;
+		left--;
+	}
+	for (; left >= sizeof(words); left -= sizeof(words), from += sizeof(words)) {
+		const u64 __user *four = (const u64 __user *)from;
+
+		unsafe_get_user(words.a, four, fault);
+		unsafe_get_user(words.b, four + 1, fault);
+		unsafe_get_user(words.c, four + 2, fault);
+		unsafe_get_user(words.d, four + 3, fault);
+		weft_store_words(stores, words);
+	}
+	for (; left >= sizeof(u64); left -= sizeof(u64), from += sizeof(u64)) {
 		unsafe_get_user(word, (const u64 __user *)from, fault);
-		WRITE_ONCE(*stores->to, word);
-		stores->to++;
-		from += sizeof(word);
-		left -= sizeof(word);
+		weft_store_word(stores, word);
+	}
+	for (; left; left--, from++) {
+		unsafe_get_user(byte, from, fault);
+		weft_store_byte(stores, byte);
 	}
 fault:
 	user_access_end();
@@ -62,19 +94,20 @@ static __always_inline size_t weft_store_kernel(void *base, size_t progress, siz
 {
 	struct weft_stores *stores = priv;
 	const u8 *from = base;
+	struct weft_words words;
 	size_t left = len;
 
-	while (left) {
-		if (stores->held || left < sizeof(u64)) {
-			weft_store_byte(stores, *from++);
-			left--;
-			continue;
-		}
-		WRITE_ONCE(*stores->to, get_unaligned((const u64 *)from));
-		stores->to++;
-		from += sizeof(u64);
-		left -= sizeof(u64);
+	for (; stores->held && left; left--)
+		weft_store_byte(stores, *from++);
+	for (; left >= sizeof(words); left -= sizeof(words), from += sizeof(words)) {
+		memcpy(&words, from, sizeof(words));
+		weft_store_words(stores, words);
 	}
+	for (; left >= sizeof(u64); left -= sizeof(u64), from += sizeof(u64)) {
+		weft_store_word(stores, get_unaligned((const u64 *)from));
+	}
+	for (; left; left--)
+		weft_store_byte(stores, *from++);
 	return 0;
 }
 
@@ -97,14 +130,43 @@ size_t weft_iter_store(void *to, unsigned int held, u64 *word, size_t count,
 	return done;
 }
 
-/* Returns the bytes of the word at @at from there on, as little endian, and how many there are. */
-static __always_inline u64 weft_load(const u8 *at, unsigned int *bytes)
+static __always_inline u64 weft_load_word(const u8 *at)
+{
+	return READ_ONCE(*(const u64 *)at);
+}
+
+/* Bytes of a word that are in front of the first whole one, or behind the last one. */
+struct weft_bytes {
+	u64 word;
+	unsigned int count;
+};
+
+/* Returns the first bytes of those at @at, in the lowest bits: no more than are in its word. */
+static __always_inline struct weft_bytes weft_load_bytes(const u8 *at, size_t most)
 {
 	unsigned int skipped = (unsigned long)at % sizeof(u64);
+	u64 word = weft_load_word(at - skipped);
+	unsigned int count = sizeof(u64) - skipped;
 
-	*bytes = sizeof(u64) - skipped;
-	return le64_to_cpu((__force __le64)READ_ONCE(*(const u64 *)(at - skipped))) >>
-	       (8 * skipped);
+	return (struct weft_bytes) {
+		.word = le64_to_cpu((__force __le64)word) >> (8 * skipped),
+		.count = count < most ? count : most,
+	};
+}
+
+static __always_inline struct weft_words weft_load_words(const u8 *at)
+{
+	return (struct weft_words) {
+		.a = weft_load_word(at),
+		.b = weft_load_word(at + 8),
+		.c = weft_load_word(at + 16),
+		.d = weft_load_word(at + 24),
+	};
+}
+
+static __always_inline bool weft_is_whole(const u8 *at, size_t left)
+{
+	return IS_ALIGNED((unsigned long)at, sizeof(u64)) && left >= sizeof(u64);
 }
 
 static __always_inline size_t weft_load_user(void __user *base, size_t progress, size_t len,
@@ -112,24 +174,37 @@ static __always_inline size_t weft_load_user(void __user *base, size_t progress,
 {
 	const u8 *from = (const u8 *)priv + progress;
 	u8 __user *to = base;
+	struct weft_words words;
 	size_t left = len;
-	unsigned int bytes, n;
 
 	if (!user_access_begin(to, len))
 		return len;
 	while (left) {
-		u64 word = weft_load(from, &bytes);
+		struct weft_bytes part;
+		unsigned int n;
 
-		if (bytes == sizeof(word) && left >= bytes) {
-			unsafe_put_user((__force u64)cpu_to_le64(word), (u64 __user *)to, fault);
-		} else {
-			bytes = bytes < left ? bytes : left;
-			for (n = 0; n < bytes; n++, word >>= 8)
-				unsafe_put_user((u8)word, to + n, fault);
+		for (; weft_is_whole(from, left) && left >= sizeof(words);
+		     left -= sizeof(words), from += sizeof(words), to += sizeof(words)) {
+			u64 __user *four = (u64 __user *)to;
+
+			words = weft_load_words(from);
+			unsafe_put_user(words.a, four, fault);
+			unsafe_put_user(words.b, four + 1, fault);
+			unsafe_put_user(words.c, four + 2, fault);
+			unsafe_put_user(words.d, four + 3, fault);
 		}
-		from += bytes;
-		to += bytes;
-		left -= bytes;
+		for (; weft_is_whole(from, left);
+		     left -= sizeof(u64), from += sizeof(u64), to += sizeof(u64)) {
+			unsafe_put_user(weft_load_word(from), (u64 __user *)to, fault);
+		}
+		if (!left)
+			break;
+		part = weft_load_bytes(from, left);
+		for (n = 0; n < part.count; n++, part.word >>= 8)
+			unsafe_put_user((u8)part.word, to + n, fault);
+		from += part.count;
+		to += part.count;
+		left -= part.count;
 	}
 fault:
 	user_access_end();
@@ -140,23 +215,31 @@ static __always_inline size_t weft_load_kernel(void *base, size_t progress, size
 					       void *priv, void *priv2)
 {
 	const u8 *from = (const u8 *)priv + progress;
+	struct weft_words words;
 	u8 *to = base;
 	size_t left = len;
-	unsigned int bytes, n;
 
 	while (left) {
-		u64 word = weft_load(from, &bytes);
+		struct weft_bytes part;
+		unsigned int n;
 
-		if (bytes == sizeof(word) && left >= bytes) {
-			put_unaligned((__force u64)cpu_to_le64(word), (u64 *)to);
-		} else {
-			bytes = bytes < left ? bytes : left;
-			for (n = 0; n < bytes; n++, word >>= 8)
-				to[n] = (u8)word;
+		for (; weft_is_whole(from, left) && left >= sizeof(words);
+		     left -= sizeof(words), from += sizeof(words), to += sizeof(words)) {
+			words = weft_load_words(from);
+			memcpy(to, &words, sizeof(words));
 		}
-		from += bytes;
-		to += bytes;
-		left -= bytes;
+		for (; weft_is_whole(from, left);
+		     left -= sizeof(u64), from += sizeof(u64), to += sizeof(u64)) {
+			put_unaligned(weft_load_word(from), (u64 *)to);
+		}
+		if (!left)
+			break;
+		part = weft_load_bytes(from, left);
+		for (n = 0; n < part.count; n++, part.word >>= 8)
+			to[n] = (u8)part.word;
+		from += part.count;
+		to += part.count;
+		left -= part.count;
 	}
 	return 0;
 }
