@@ -15,6 +15,7 @@
 
 mod asleep;
 mod bulk;
+mod connections;
 pub mod profile;
 mod sockets;
 mod trace;
@@ -154,7 +155,8 @@ pub use sockets::sockets;
 pub fn tcp(namespace: &str, address: &str) -> Result<()> {
     let ends = bulk::connected(namespace, address)?;
     asleep::tcp(&ends)?;
-    bulk::tcp(ends)
+    bulk::tcp(ends)?;
+    connections::tcp(namespace, address)
 }
 
 /// What each of `count` batches costs either end. `ringing`: for each message.

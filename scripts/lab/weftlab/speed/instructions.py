@@ -31,10 +31,11 @@ TARGETS = {
     "socket-32k": (None, None),
     "socket-1m": (None, None),
     "socket-sleeping-round-trip-64": (None, None),
+    "socket-connection-1": (None, None),
 }
 # TCP's ends, and what interrupts do between them, for both.
 TCP = [f"{way}-{part}-64" for way in ("tcp", "tcp-batched") for part in ("send", "receive", "between")]
-TCP += ["tcp-32k", "tcp-1m", "tcp-sleeping-round-trip-64"]
+TCP += ["tcp-32k", "tcp-1m", "tcp-sleeping-round-trip-64", "tcp-connection-1"]
 # The same over the interfaces of the ports.
 NET = [name.replace("tcp", "net", 1) for name in TCP]
 # Both network cards are the guest's, and both interfaces of ports; the second one's is another network namespace.

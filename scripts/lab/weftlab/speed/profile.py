@@ -19,6 +19,7 @@ PORTS = {
     "socket": ("64 B, sent by a socket", "64 B, received by a socket", None),
     "socket-1m": ("1 MiB by sockets, both ends", None),
     "socket-sleeping": ("round trip of 64 B by sockets, both ends asleep", None),
+    "socket-connection": ("connection of sockets, both ends", None),
 }
 
 
@@ -27,6 +28,7 @@ def _tcp(over):
     return {
         "tcp-sleeping": (f"round trip of 64 B by TCP over {over}, both ends asleep", None),
         "tcp-1m": (f"1 MiB by TCP over {over}, both ends", None),
+        "tcp-connection": (f"connection of TCP over {over}, both ends", None),
     }
 
 

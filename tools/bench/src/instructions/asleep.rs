@@ -28,13 +28,13 @@ const QUIET: Duration = Duration::from_millis(20);
 
 /// A thread that runs when no other one does, and counts how often it goes round: what a round costs is
 /// known, so that it is known how many instructions were left over.
-struct Rest {
+pub struct Rest {
     rounds: Arc<AtomicU64>,
     each: f64,
 }
 
 impl Rest {
-    fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let rounds = Arc::new(AtomicU64::new(0));
         let (counted, (tell, told)) = (rounds.clone(), mpsc::channel());
         thread::spawn(move || {
@@ -60,7 +60,7 @@ impl Rest {
     }
 
     /// How many instructions were left over so far.
-    fn all(&self) -> u64 {
+    pub fn all(&self) -> u64 {
         (self.rounds.load(Relaxed) as f64 * self.each) as u64
     }
 }

@@ -78,15 +78,20 @@ impl Looks {
     }
 }
 
-/// A connection from here to an address in another network namespace: both ends of it.
-pub fn connected(namespace: &str, address: &str) -> Result<(TcpStream, TcpStream)> {
+/// Listens at an address in another network namespace.
+pub fn listening(namespace: &str, address: &str) -> Result<TcpListener> {
     let there = File::open(format!("/run/netns/{namespace}"))?;
     let at = address.to_owned();
     let bound = thread::spawn(move || -> Result<TcpListener> {
         move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network))?;
         Ok(TcpListener::bind(at)?)
     });
-    let listener = bound.join().map_err(|_| "the listening thread panicked")??;
+    bound.join().map_err(|_| "the listening thread panicked")?
+}
+
+/// A connection from here to an address in another network namespace: both ends of it.
+pub fn connected(namespace: &str, address: &str) -> Result<(TcpStream, TcpStream)> {
+    let listener = listening(namespace, address)?;
     let here = TcpStream::connect(address)?;
     let (there, _) = listener.accept()?;
     for end in [&here, &there] {

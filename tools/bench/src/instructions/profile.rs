@@ -6,7 +6,7 @@
 //! parts as are counted (`scripts/lab/weftlab/speed/profile.py`).
 
 use super::trace::Trace;
-use super::{QP_BATCH, SERVICE, asleep, batches, bulk, joined, sockets};
+use super::{QP_BATCH, SERVICE, asleep, batches, bulk, connections, joined, sockets};
 use crate::Result;
 use crate::verbs::How;
 
@@ -14,7 +14,8 @@ use crate::verbs::How;
 const BATCHES: usize = 10;
 const WARM: usize = 8;
 
-/// Messages over queue pairs, rung for by themselves and in batches, over sockets, and round trips of ends that sleep.
+/// Messages over queue pairs, rung for by themselves and in batches, over sockets, round trips of ends that sleep, and
+/// connections.
 pub fn ports(from: u32, to: u32, folder: &str) -> Result<()> {
     let trace = Trace::new(folder);
     let (mut sender, mut receiver) = joined(from, to, SERVICE + 1, How::Polled)?;
@@ -29,9 +30,10 @@ pub fn ports(from: u32, to: u32, folder: &str) -> Result<()> {
     sockets::traced(from, to, &trace)
 }
 
-/// Round trips, and mebibytes, by TCP to an address of a network card in the namespace; ends sleep.
+/// Round trips, mebibytes and connections by TCP to an address of a network card in the namespace; ends sleep.
 pub fn tcp(namespace: &str, address: &str, folder: &str) -> Result<()> {
     let (ends, trace) = (bulk::connected(namespace, address)?, Trace::new(folder));
     asleep::traced_tcp(&ends, &trace)?;
-    bulk::traced_tcp(ends, &trace)
+    bulk::traced_tcp(ends, &trace)?;
+    connections::traced_tcp(namespace, address, &trace)
 }

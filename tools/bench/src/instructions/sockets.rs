@@ -6,7 +6,7 @@
 //! each call that is counted finds what it needs.
 
 use super::trace::Trace;
-use super::{BYTES, QP_BATCH, RUNS, asleep, clock, report};
+use super::{BYTES, QP_BATCH, RUNS, asleep, clock, connections, report};
 use crate::Result;
 use crate::verbs::BATCH;
 use std::io::{Read, Write};
@@ -91,7 +91,8 @@ pub fn sockets(from: u32, to: u32) -> Result<()> {
             }
         }
     }
-    asleep::sockets(joined(from, to, super::SERVICE + 5)?)
+    asleep::sockets(joined(from, to, super::SERVICE + 5)?)?;
+    connections::sockets(from, to)
 }
 
 /// Some of that, to be traced.
@@ -101,5 +102,6 @@ pub fn traced(from: u32, to: u32, trace: &Trace<'_>) -> Result<()> {
     trace.of("socket", QP_BATCH, || messages(&mut ends, 1).map(drop))?;
     piece(&mut ends, 1 << 20, BATCHES)?;
     trace.of("socket-1m", 1, || piece(&mut ends, 1 << 20, TRACED).map(drop))?;
-    asleep::traced_sockets(joined(from, to, super::SERVICE + 5)?, trace)
+    asleep::traced_sockets(joined(from, to, super::SERVICE + 5)?, trace)?;
+    connections::traced_sockets(from, to, trace)
 }
