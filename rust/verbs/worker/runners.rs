@@ -24,7 +24,9 @@ use kernel::{
 
 /// The budget of a run by the work item, in cells, control words and requests.
 const BUDGET: usize = 512;
-/// How long the work item polls without anything to do, in microseconds, before it sleeps.
+/// How long the work item polls without anything to do, in microseconds, before it sleeps. On a link that
+/// connects no queue pairs it does not: an answer to a message of [`Control`](super::Control) takes a program
+/// of the peer, and is worth no wait.
 const LINGER_US: u64 = 50;
 /// How long it polls at most while work comes all the time, in microseconds, before it lets others
 /// run.
@@ -149,6 +151,7 @@ impl Worker {
         let Ok(io) = Io::new(node, port, self.link, &arena) else {
             return Rest::Idle;
         };
+        let most = if self.has_users() { LINGER_US } else { 0 };
         let begin = clock::now_us();
         let mut since = begin;
         let mut was_asleep = core.watch.asleep;
@@ -179,7 +182,7 @@ impl Worker {
             if now != moves {
                 (moves, since) = (now, clock::now_us());
             }
-            if clock::now_us().saturating_sub(since) >= LINGER_US {
+            if clock::now_us().saturating_sub(since) >= most {
                 core.watch.asleep = was_asleep;
                 if core.watch.holds_off() {
                     core.watch.asleep = false;

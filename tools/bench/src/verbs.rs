@@ -30,9 +30,10 @@ const LEAST: u32 = 16;
 pub enum How {
     /// It has the engine look all the time.
     Polled,
-    /// It sleeps in the driver, in the call that rings for what it has sent.
+    /// It has the engine work in the call that sends, and sleeps in the driver.
     Sleeping,
-    /// It sleeps in poll(), for a descriptor that it arms: what programs do that wait for other things, too.
+    /// It rings the port's doorbell, and sleeps in poll(), for a descriptor that it arms: what programs do that wait
+    /// for other things, too.
     Events,
 }
 
@@ -188,10 +189,10 @@ impl Verbs {
         if std::mem::take(unrung) == 0 {
             return Ok(());
         }
-        if self.how == How::Polled {
-            qp.progress(0)?
-        } else {
-            qp.ring()?
+        // A doorbell of the port brings an interrupt, which is worth it if the caller has other things to do.
+        match self.how {
+            How::Polled | How::Sleeping => qp.progress(0)?,
+            How::Events => qp.ring()?,
         }
         Ok(())
     }
