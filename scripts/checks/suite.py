@@ -44,6 +44,11 @@ class Suite:
     alone: bool = False
 
 
+# Each kind of hardware once; all of them are in the suite iommu-all.
+IOMMU_LABS = tuple(word for lab in ("pair", "triangle", "endpoints", "functions-of-both", "twins", "loopback")
+                   for word in ("--lab", lab))  # fmt: skip
+
+
 # The order of lines in reports. What takes longest begins first, whatever the order here.
 SUITES = (
     Suite("checks", "the runner of the suites itself", ("check", "quick"), 5, "path root",
@@ -60,8 +65,8 @@ SUITES = (
           GUESTS, lab=("--core", "--lab", "pair")),
     Suite("lab", "running guests: the kselftests and the tests of several hosts", ("check",), 30, "setup",
           GUESTS, lab=()),
-    Suite("iommu", "the core of lab, on machines with an IOMMU in strict mode", ("check",), 25, "setup",
-          GUESTS, lab=("--iommu", "--core")),
+    Suite("iommu", "the core of lab, on a few machines with an IOMMU in strict mode", ("check",), 25, "setup",
+          GUESTS, lab=("--iommu", "--core", *IOMMU_LABS)),
     Suite("adversarial", "what of lab moves data, with every port in adversarial mode", ("check",), 25, "setup",
           GUESTS, lab=("--adversarial", "selftests", "library", "links", "transfer")),
     # The lab runs every program; here is how kernel developers run them.
@@ -75,6 +80,10 @@ SUITES = (
     Suite("kasan", "lab, on a kernel with KASAN", ("kasan",), 240, "path kernel kasan",
           ("module-kasan", "tools"), lab=("--kernel", "kasan"), slower=5.0),
     # What takes too long for every change.
+    Suite("lab-long", "what of lab takes too long for every change", ("long",), 60, "setup", GUESTS,
+          lab=("--long",)),
+    Suite("iommu-all", "the core of lab, on machines with an IOMMU in strict mode", ("long",), 60, "setup",
+          GUESTS, lab=("--iommu", "--core")),
     Suite("vng-all", "all kselftests under virtme-ng", ("long",), 30, "setup", GUESTS, "scripts/lab/vng",
           seconds=150),
     Suite("old-kernel", "the core of lab, on the older of the supported series", ("long",), 60, "path kernel 7.2",

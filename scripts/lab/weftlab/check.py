@@ -47,9 +47,12 @@ def arguments(tests):
                         default=paths.BUILD / "results.json", help="what each test took, as JSON")  # fmt: skip
     parser.add_argument("--weigh", metavar="FILE", nargs="+", type=pathlib.Path,
                         help="take the weights of tests from such files; run nothing")  # fmt: skip
-    parser.add_argument("--lab", metavar="NAME", help="of these only those that ask for a lab of that name")
+    parser.add_argument("--lab", metavar="NAME", action="append",
+                        help="of these only those that ask for a lab of that name, or of these names")  # fmt: skip
     parser.add_argument("--patient", action="store_true",
                         help="with --adversarial: also what takes very long so")  # fmt: skip
+    parser.add_argument("--long", action="store_true",
+                        help="of these only what takes too long for every change")  # fmt: skip
     parser.add_argument("--core", action="store_true",
                         help="of these only the few that touch most of the driver")  # fmt: skip
     parser.add_argument("--iommu", action="store_true",
@@ -63,9 +66,15 @@ def chosen(tests, args, suites):
             return False
         if t.patient and args.adversarial and not args.patient:
             return False
-        if args.lab not in (None, t.lab):
+        if args.lab and t.lab not in args.lab:
+            return False
+        if args.long and not t.long:
             return False
         which = args.which
+        # By name it runs, as do those that look closely.
+        named = any(w not in suites and re.search(w, t.full_name, re.I) for w in which)
+        if t.long and not (args.long or named or args.patient or kernel.variant()):
+            return False
         if not which:
             return t.closely or not kernel.variant()
         return any(

@@ -13,6 +13,8 @@ of the driver in it than in the others; those that are not are run there only by
 name. A module whose CLOSELY is False has none.
 patient: it moves more than is reasonable through a port that is adversarial
 (check --adversarial leaves it out).
+long: it takes too long for every change: it runs by name, with check --long,
+and on the kernels that look closely.
 lab: the name of the lab of the bench that the test asks for; by default LAB of
 its module. Tests of one lab run after each other, so that it boots once
 (plan.py). "own": the test makes its labs itself.
@@ -28,13 +30,14 @@ from .errors import LabError, Skip
 
 
 class Test:
-    def __init__(self, name, function, core, iommu, closely, patient, lab):
+    def __init__(self, name, function, core, iommu, closely, patient, long, lab):
         self.name = name
         self.function = function
         self.core = core
         self.iommu = iommu
         self.closely = closely
         self.patient = patient
+        self.long = long
         self.lab = lab
         self.module = function.__module__.rpartition(".")[2]
 
@@ -43,9 +46,9 @@ class Test:
         return f"{self.module}: {self.name}"
 
 
-def test(name, core=False, iommu=False, closely=True, patient=False, lab=None):
+def test(name, core=False, iommu=False, closely=True, patient=False, long=False, lab=None):
     def declare(function):
-        function.weft_test = Test(name, function, core, iommu, closely, patient, lab)
+        function.weft_test = Test(name, function, core, iommu, closely, patient, long, lab)
         return function
 
     return declare

@@ -113,7 +113,7 @@ def all_of_them(bench):
     bench.note(f"{late(bench.pair())} sleepers overslept")
 
 
-@test("without `publish` a message is read before all of it is there")
+@test("without `publish` a message is read before all of it is there", long=True)
 def publish(bench):
     lab = bench.pair()
     ends, _ = soak(lab, without(lab, "publish"))
@@ -123,14 +123,14 @@ def publish(bench):
         raise Mismatch(f"without the fence publish nothing was torn: {said}")
 
 
-@test("without `wake-receiver` a receiver sleeps on")
+@test("without `wake-receiver` a receiver sleeps on", long=True)
 def wake_receiver(bench):
     lab = bench.pair()
     late(lab)
     must_oversleep(bench, lab, without(lab, "wake-receiver"), "wake-receiver")
 
 
-@test("without `sleep` in the driver the peer does not know that a thread sleeps")
+@test("without `sleep` in the driver the peer does not know that a thread sleeps", long=True)
 def sleep(bench):
     lab = bench.pair()
     # With the right driver.

@@ -22,7 +22,7 @@ from .plant import Moment, Plant, triangle
 
 LAB = "triangle"
 # How many additions and removals in a row: more by hand.
-PLUGS = int(os.environ.get("WEFT_PLUGS", "12"))
+PLUGS = int(os.environ.get("WEFT_PLUGS", "6"))
 # Milliseconds from request to request of traffic that others run. As many requests as an end can post would
 # leave four hosts no time on two processors for what the tests are about.
 PACE = 20

@@ -28,7 +28,7 @@ def down_and_up(bench):
     steps.both_ways(lab)
 
 
-@test("a transfer over a link that flaps under load ends with the whole file", core=True)
+@test("a transfer over a link that flaps under load ends with the whole file", core=True, patient=True)
 def flap_under_load(bench):
     lab = bench.pair()
     way = steps.UnderWay(lab, "flap", begun=1)

@@ -162,13 +162,13 @@ def fuzzed(bench, lab, *settings):
     yield from outcomes(bench, lab, installed, FUZZ, " ".join(words), seconds)
 
 
-@test("fuzz")
+@test("fuzz", patient=True)
 def fuzz(bench):
     """Every ioctl, more or less right; as long as WEFT_FUZZ_SECONDS says."""
     yield from fuzzed(bench, bench.loopback())
 
 
-@test("fuzz, in a host that is master, has virtual functions, and functions of a shared endpoint", lab="whole")
+@test("fuzz, in a host that is master, has virtual functions, and functions of a shared endpoint", lab="whole", patient=True)
 def fuzz_whole(bench):
     """Likewise; each ioctl has to succeed some time."""
     shape = Topology().host("n1", 1).host("n2", 2).switch("s1", 2).endpoint("ep", 2)

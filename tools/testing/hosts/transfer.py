@@ -37,7 +37,7 @@ def names(bench):
 
 
 # Ten minutes where every lock is watched, and nothing in it that other transfers do not do.
-@test("a file larger than the RAM of the host arrives as it was", closely=False, patient=True)
+@test("a file larger than the RAM of the host arrives as it was", closely=False, patient=True, long=True)
 def larger_than_ram(bench):
     lab = bench.pair()
     size = (max(host.memory for host in lab.hosts.values()) + 16) << 20
