@@ -240,10 +240,11 @@ pub fn receive(way: &mut Way) -> Result<Option<Job>> {
     Ok(Some(Job { kind, bytes: numbers[1].try_into()?, count: numbers[2].try_into()? }))
 }
 
-/// Lets the other end go.
+/// Lets the other end go, and waits for that: it has to know that its last message has arrived.
 pub fn end(way: &mut Way) -> Result<()> {
     way.send(&[0; HEAD])?;
-    way.recv(&mut [0; 8])
+    way.recv(&mut [0; 8])?;
+    way.outlast()
 }
 
 #[cfg(test)]

@@ -206,6 +206,14 @@ impl Way {
         }
     }
 
+    /// Waits until the other end has gone, where that can be told from a failure.
+    pub fn outlast(&mut self) -> Result<()> {
+        match self {
+            Way::Qp(verbs) => verbs.until_it_fails().map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// What the port of queue pairs has sent, and its number.
     pub fn counts(&self) -> Result<(u32, Counts)> {
         match self {

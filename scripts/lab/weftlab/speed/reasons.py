@@ -24,6 +24,8 @@ _COUNTS = (
     ("net-.*-throughput-.*-to-virtio-net", "1 MiB", _PORTS, ("net-1m",), _VIRTIO, ("tcp-1m",)),
     ("run-sleeping-round-trip-8-to-virtio-net", _TRIP,
      _SOCKETS, ("socket-sleeping-round-trip-64",), _VIRTIO, ("tcp-sleeping-round-trip-64",)),
+    ("run-connections-to-virtio-net", "a connection with a byte each way",
+     _SOCKETS, ("socket-connection-1",), _VIRTIO, ("tcp-connection-1",)),
     ("run-.*-throughput-32k-to-virtio-net", "32 KiB", _SOCKETS, ("socket-32k",), _VIRTIO, ("tcp-32k",)),
     ("run-.*-throughput-.*-to-virtio-net", "1 MiB", _SOCKETS, ("socket-1m",), _VIRTIO, ("tcp-1m",)),
 )  # fmt: skip
