@@ -103,9 +103,8 @@ static __always_inline size_t weft_store_kernel(void *base, size_t progress, siz
 		memcpy(&words, from, sizeof(words));
 		weft_store_words(stores, words);
 	}
-	for (; left >= sizeof(u64); left -= sizeof(u64), from += sizeof(u64)) {
+	for (; left >= sizeof(u64); left -= sizeof(u64), from += sizeof(u64))
 		weft_store_word(stores, get_unaligned((const u64 *)from));
-	}
 	for (; left; left--)
 		weft_store_byte(stores, *from++);
 	return 0;
