@@ -9,10 +9,9 @@ from weftlab import kernel, topology
 from weftlab.errors import Mismatch, Skip
 from weftlab.suite import test
 
-from . import false_master, far, live
+from . import false_master, far
 from .arenas import given_back
 from .far import ids
-from .migration import SYSFS, migrate, moving
 
 LAB = "pair"
 MODULE = "/mnt/module/modules/vsock/weft_vsock.ko"
@@ -397,38 +396,6 @@ def losses(bench):
             for host in (h1, h2):
                 host.wait_link("ready")
             carried(h1, other, 1234, 64)
-
-
-@test("AF_VSOCK sockets of a virtual function end with its reset, and keep it from moving live; they follow it when it moves",
-      lab="twins", patient=True)
-def functions(bench):
-    with moving(bench) as (lab, a, b):
-        h1, h2 = lab["h1"], lab["h2"]
-        # The function that has it serves it, whatever its number.
-        there, node, other = 4096 + (int(a[0].hwid(0), 0) & 0xFFFFFFFF), a[0].node(0), b[0].node(0)
-
-        def carry():
-            for host, port in ((h1, node), (h2, other)):
-                host.wait_link("ready", 60, port=port)
-            carried(h2, there, 1234, 256)
-
-        with transport((h1, h2)), serving(h1, 1234):
-            carry()
-            job = h2.start_job(f"exec {program(h2, 'hold', there, 1234)}")
-            job.expect("holding", 30)
-            obstacles = migrate(h1, "0:0", "0:1", "--live", status=1)["obstacles"]
-            if obstacles != ["channels"] or not job.running:
-                raise Mismatch(f"with an open socket: {obstacles}")
-            h1.run(f"echo 1 >{SYSFS}/{a[0].vf(0)}/reset", 60)
-            said = job.wait(60).must().out.split()[-1]
-            if said not in ("104", "32"):
-                raise Mismatch(f"after a reset the socket says {said}")
-            carry()
-            live.moved(h1, 0, 0, 1)
-            carry()
-            # The next test finds identities where they were.
-            live.moved(h1, 0, 1, 0)
-            carry()
 
 
 @test("AF_VSOCK sockets reach a host over a route", lab="chain")
