@@ -13,15 +13,27 @@ use weft::net::{Connect, Listener, Stream};
 /// Requests that may wait: the end of one connection and the next one overlap.
 const BACKLOG: u32 = 16;
 
+/// What the end does that was asked for a connection.
+pub fn answer_one(mut end: impl Read + Write) -> std::io::Result<()> {
+    let mut byte = [0];
+    end.read_exact(&mut byte)?;
+    end.write_all(&byte)?;
+    // The side that asked closes first.
+    let _ = end.read(&mut byte);
+    Ok(())
+}
+
+/// What the end does that has asked for a connection.
+pub fn use_one(mut end: impl Read + Write) -> std::io::Result<()> {
+    let mut byte = [7];
+    end.write_all(&byte)?;
+    end.read_exact(&mut byte)
+}
+
 fn answer_each<C: Read + Write>(accept: impl Fn() -> std::io::Result<C>) -> Result<()> {
     println!("listening");
     loop {
-        let mut end = accept()?;
-        let mut byte = [0];
-        end.read_exact(&mut byte)?;
-        end.write_all(&byte)?;
-        // The side that asked closes first.
-        let _ = end.read(&mut byte);
+        answer_one(accept()?)?;
     }
 }
 
@@ -48,10 +60,7 @@ pub fn answer(at: &[&str]) -> Result<()> {
 fn each<C: Read + Write>(count: usize, connect: impl Fn() -> std::io::Result<C>) -> Result<()> {
     let start = Instant::now();
     for _ in 0..count {
-        let mut end = connect()?;
-        let mut byte = [7];
-        end.write_all(&byte)?;
-        end.read_exact(&mut byte)?;
+        use_one(connect()?)?;
     }
     let seconds = start.elapsed().as_secs_f64();
     println!(

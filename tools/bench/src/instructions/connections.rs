@@ -7,6 +7,7 @@ use super::asleep::Rest;
 use super::trace::Trace;
 use super::{RUNS, bulk, clock, report};
 use crate::Result;
+use crate::connections::{answer_one, use_one};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::thread;
@@ -22,13 +23,8 @@ const TRACED: usize = 4;
 
 /// Accepts and answers `count` connections.
 fn answer<C: Read + Write>(accept: impl Fn() -> io::Result<C>, count: usize) -> Result<()> {
-    let mut byte = [0];
     for _ in 0..count {
-        let mut end = accept()?;
-        end.read_exact(&mut byte)?;
-        end.write_all(&byte)?;
-        // The side that asked closes first.
-        let _ = end.read(&mut byte);
+        answer_one(accept()?)?;
     }
     Ok(())
 }
@@ -43,9 +39,7 @@ fn batches<C: Read + Write>(
     for _ in 0..count {
         let (before, start) = (left(), clock());
         for _ in 0..EACH {
-            let mut end = connect()?;
-            end.write_all(&[7])?;
-            end.read_exact(&mut [0])?;
+            use_one(connect()?)?;
         }
         let spent = clock() - start;
         all.push(spent.saturating_sub(left() - before));
