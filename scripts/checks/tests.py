@@ -131,9 +131,14 @@ class Mutants(unittest.TestCase):
             subprocess.run(("git", "apply", "--check", path), cwd=command.TOP, check=True)
             head = path.read_text().partition("\ndiff ")[0]
             unit = r"(?m)^unit: -p weft-(\w+) --test (\w+) (\w+)$"
-            package, file, name = re.search(unit, head).groups()
-            code = (command.TOP / "tools" / package / "tests" / f"{file}.rs").read_text()
-            self.assertRegex(code, rf"\bfn \w*{name}", path.name)
+            if found := re.search(unit, head):
+                package, file, name = found.groups()
+                code = (command.TOP / "tools" / package / "tests" / f"{file}.rs").read_text()
+                self.assertRegex(code, rf"\bfn \w*{name}", path.name)
+            else:
+                # All that unit tests can reach is in Rust.
+                self.assertRegex(head, r"(?m)^no-unit: .+", path.name)
+                self.assertNotRegex(path.read_text(), r"(?m)^\+\+\+ b/rust/", path.name)
             kind, tests = re.search(r"(?m)^(programs|lab|no-guests): (.+)$", head).groups()
             if kind == "no-guests":
                 # What is in the driver can be run there.
