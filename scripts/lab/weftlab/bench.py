@@ -8,7 +8,7 @@ failed nothing is shared any more.
 
 from . import topology
 from .errors import LabError
-from .lab import Lab, pair
+from .lab import making, pair
 
 
 class Bench:
@@ -50,14 +50,10 @@ class Bench:
         """One host with two ports, n1 and n2, joined by one link."""
 
         def make():
-            made = Lab("loopback", self.say)
-            try:
-                made.join(topology.chain(2, prefix="n"))
-                made.add("host", ["n1", "n2"], cpus=2)
-            except BaseException:
-                made.abandon()
-                raise
-            return made
+            with making("loopback", self.say) as lab:
+                lab.join(topology.chain(2, prefix="n"))
+                lab.add("host", ["n1", "n2"], cpus=2)
+            return lab
 
         return self._shared("loopback", make)
 
@@ -66,18 +62,14 @@ class Bench:
         or both have, with VFs for the driver."""
 
         def make():
-            made = Lab("endpoints", self.say)
-            try:
-                made.join(topology.chain(2))
+            with making("endpoints", self.say) as lab:
+                lab.join(topology.chain(2))
                 slots = 4 if both else 1
                 # Vectors for 16 VFs are more than one processor has, and their memory is 85 MiB.
                 many = {"cpus": 2, "memory": 320} if both else {}
-                made.add("h1", vfs=vfs, vf_slots=slots, **many)
-                made.add("h2", vfs=vfs if both else None, vf_slots=slots)
-            except BaseException:
-                made.abandon()
-                raise
-            return made
+                lab.add("h1", vfs=vfs, vf_slots=slots, **many)
+                lab.add("h2", vfs=vfs if both else None, vf_slots=slots)
+            return lab
 
         return self._shared("functions of both" if both else "functions", make)
 
@@ -86,35 +78,42 @@ class Bench:
         functions with VFs for the driver: a VF can move to another port, and to another endpoint."""
 
         def make():
-            made = Lab("twins", self.say)
-            try:
+            with making("twins", self.say) as lab:
                 shape = topology.Topology()
                 for number, node in enumerate(("a1", "b1", "a2", "b2"), 1):
                     shape.host(node, number)
-                made.join(shape.link("a1:0", "a2:0").link("b1:0", "b2:0"))
+                lab.join(shape.link("a1:0", "a2:0").link("b1:0", "b2:0"))
                 for name, nodes in (("h1", ["a1", "b1"]), ("h2", ["a2", "b2"])):
-                    made.add(name, nodes, vfs=vfs, vf_slots=4, cpus=2, memory=320)
-            except BaseException:
-                made.abandon()
-                raise
-            return made
+                    lab.add(name, nodes, vfs=vfs, vf_slots=4, cpus=2, memory=320)
+            return lab
 
         return self._shared("twins", make)
+
+    def cramped(self, vfs):
+        """h1 and h2 joined by one link, with so many VFs for the driver each; h1 has one processor, and the bridge
+        of h2 no addresses for VFs."""
+
+        def make():
+            with making("cramped", self.say) as lab:
+                lab.join(topology.chain(2))
+                lab.add("h1", vfs=vfs, vf_slots=4, memory=320)
+                # Else the kernel would make the window of the bridge larger.
+                lab.add("h2", vfs=vfs, vf_slots=4, words="pci=realloc=off")
+                lab["h2"].ports[0].room = "pref64-reserve=512M"
+            return lab
+
+        return self._shared("cramped", make)
 
     def shape(self, name, shape, guests=None, **options):
         """A host a node of a topology, each with one port; or `guests`, each with the ports of
         several nodes."""
 
         def make():
-            made = Lab(name, self.say)
-            try:
-                made.join(shape)
+            with making(name, self.say) as lab:
+                lab.join(shape)
                 for host, nodes in (guests or {node: [node] for node, _ in shape.hosts}).items():
-                    made.add(host, nodes, **options)
-            except BaseException:
-                made.abandon()
-                raise
-            return made
+                    lab.add(host, nodes, **options)
+            return lab
 
         return self._shared(name, make)
 

@@ -110,11 +110,11 @@ class Port:
 
 class Guest:
     def __init__(self, name, folder, ports=(), memory=256, cpus=1, shares=None, shell=None,
-                 extra=(), counted=False, sleeps=False):  # fmt: skip
+                 extra=(), counted=False, sleeps=False, words=""):  # fmt: skip
         """`shares`: tag -> directory, for the guest to read; `shell`: path of a socket
         where a terminal of the guest is to be had; `counted`: the guest's clock goes on by a
         nanosecond with each instruction, and so does its time stamp counter; `sleeps`: what it
-        lives on works after a system sleep as before."""
+        lives on works after a system sleep as before; `words`: more of the kernel's command line."""
         self.name = name
         self.dir = folder
         self.run_dir = folder / "run"
@@ -126,6 +126,7 @@ class Guest:
         self.extra = list(extra)
         self.counted = counted
         self.sleeps = sleeps
+        self.words = words
         self.console_log = folder / "console.log"
         self.qemu_log = folder / "qemu.log"
         self.args = []
@@ -164,7 +165,7 @@ class Guest:
             # A guest that resets or panics ends; a reboot is asked for by QMP.
             "-action", "reboot=shutdown,panic=shutdown",
             "-kernel", image, "-initrd", initrd,
-            "-append", f"{APPEND}{ticks}{machine.append()} weft.host={self.name}",
+            "-append", f"{APPEND}{ticks}{machine.append()} {self.words} weft.host={self.name}",
             "-chardev", f"file,id=console,path={self.console_log}",
             "-serial", "chardev:console",
             "-chardev", f"socket,id=qmp,fd={qmp_fd}", "-mon", "chardev=qmp,mode=control",

@@ -182,17 +182,24 @@ class Lab(contextlib.AbstractContextManager):
         self.abandon()
 
 
-def pair(name, progress=lambda text: None, ivshmem=False, **options):
-    """Two hosts, h1 and h2, joined by one link; not booted yet."""
+@contextlib.contextmanager
+def making(name, progress=lambda text: None):
+    """A lab that is put together, or abandoned; not booted yet."""
     lab = Lab(name, progress)
     try:
+        yield lab
+    except BaseException:
+        lab.abandon()
+        raise
+
+
+def pair(name, progress=lambda text: None, ivshmem=False, **options):
+    """Two hosts, h1 and h2, joined by one link; not booted yet."""
+    with making(name, progress) as lab:
         if ivshmem:
             lab.join_ivshmem()
         else:
             lab.join(topology.chain(2))
         for host in ("h1", "h2"):
             lab.add(host, **options)
-    except BaseException:
-        lab.abandon()
-        raise
     return lab

@@ -16,12 +16,13 @@
 mod asleep;
 mod bulk;
 mod connections;
+mod pairs;
 pub mod profile;
 mod sockets;
 mod trace;
 
-use crate::Result;
 use crate::verbs::{How, Verbs};
+use crate::{Result, counts};
 use std::hint::black_box;
 use std::thread;
 use std::time::Duration;
@@ -126,29 +127,50 @@ pub fn queue_pairs(from: u32, to: u32) -> Result<()> {
     let (mut sender, mut receiver) = joined(from, to, SERVICE + 1, How::Polled)?;
     for (name, ringing) in [("qp", true), ("qp-batched", false)] {
         for run in 0..=RUNS {
+            let before = doorbells(from, to)?;
             let (sends, receives) = batches(&mut sender, &mut receiver, ringing, BATCHES)?;
             if run > 0 {
                 report(&format!("{name}-send"), BYTES, sends, QP_BATCH)?;
                 report(&format!("{name}-receive"), BYTES, receives, QP_BATCH)?;
+                let each = (doorbells(from, to)? - before) as f64 / (BATCHES * QP_BATCH) as f64;
+                println!(
+                    "{{\"job\": \"{name}-doorbells\", \"bytes\": {BYTES}, \"doorbells\": {each:.5}}}"
+                );
             }
         }
     }
     bulk::queue_pair(&mut sender, &mut receiver)?;
-    asleep::queue_pairs(from, to)
+    asleep::queue_pairs(from, to)?;
+    drop((sender, receiver));
+    pairs::many(from, to)
+}
+
+/// Doorbells that both ports have rung.
+fn doorbells(from: u32, to: u32) -> Result<u64> {
+    let [_, _, here] = counts::of(from)?;
+    let [_, _, there] = counts::of(to)?;
+    Ok(here + there)
 }
 
 /// Queue pairs of two ports of this host that are joined.
 fn joined(from: u32, to: u32, service: u32, how: How) -> Result<(Verbs, Verbs)> {
+    joined_by(1, from, to, service, how)
+}
+
+/// The same by `count` of them.
+fn joined_by(count: u32, from: u32, to: u32, service: u32, how: How) -> Result<(Verbs, Verbs)> {
     let port = Port::open(to)?;
     let listener = port.listen(service, 1)?;
-    let accepting = thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, how, 1));
+    let accepting =
+        thread::spawn(move || Verbs::join(&port, listener.accept(PATIENCE)?, how, count));
     let port = Port::open(from)?;
     let channel = port.connect(&Connect::to_link(0, service))?;
-    let sender = Verbs::join(&port, channel, how, 1)?;
+    let sender = Verbs::join(&port, channel, how, count)?;
     Ok((sender, accepting.join().map_err(|_| "the accepting thread panicked")??))
 }
 
 pub use asleep::spent;
+pub use connections::tcp as connections;
 pub use sockets::sockets;
 
 /// By TCP, to an address of a network card in the namespace.
@@ -166,9 +188,30 @@ fn batches(
     ringing: bool,
     count: usize,
 ) -> Result<(Vec<u64>, Vec<u64>)> {
-    let (message, mut got) = ([7; BYTES], [0; BYTES]);
+    let message = [7; BYTES];
+    let post = |sender: &mut Verbs, _| {
+        for _ in 0..QP_BATCH {
+            sender.queue(black_box(&message))?;
+            if ringing {
+                sender.flush()?;
+            }
+        }
+        sender.flush()
+    };
+    batches_of(sender, receiver, count, post, Verbs::settle)
+}
+
+/// The same of batches that `post` posts and rings for; it is told which one it is. `settle` waits for its completions.
+fn batches_of(
+    sender: &mut Verbs,
+    receiver: &mut Verbs,
+    count: usize,
+    post: impl Fn(&mut Verbs, usize) -> Result<()>,
+    settle: impl Fn(&mut Verbs) -> Result<()>,
+) -> Result<(Vec<u64>, Vec<u64>)> {
+    let mut got = [0; BYTES];
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
-    for _ in 0..count {
+    for batch in 0..count {
         // Both look now and then when there is nothing, as a program that polls does.
         for _ in 0..POLLS {
             sender.idle()?;
@@ -176,13 +219,7 @@ fn batches(
         }
         let before = switches()?;
         let start = clock();
-        for _ in 0..QP_BATCH {
-            sender.queue(black_box(&message))?;
-            if ringing {
-                sender.flush()?;
-            }
-        }
-        sender.flush()?;
+        post(sender, batch)?;
         let sent = clock();
         for n in 0..QP_BATCH {
             if !receiver.try_recv(&mut got)? {
@@ -190,7 +227,7 @@ fn batches(
             }
         }
         let received = clock();
-        sender.settle()?;
+        settle(sender)?;
         let end = clock();
         if switches()? == before {
             sends.push(sent - start + end - received);

@@ -11,7 +11,8 @@
 //!
 //! `weft-bench watch qp …` waits until what it is connected to is gone, `weft-bench refused qp …` asks
 //! for what the other end refuses. `weft-bench instructions PORT PORT` counts what a message costs the
-//! processor, see `instructions.rs`; `instructions tcp NAMESPACE ADDRESS`, by TCP to an address there.
+//! processor, see `instructions.rs`; `instructions tcp NAMESPACE ADDRESS`, by TCP to an address there;
+//! `instructions connections NAMESPACE ADDRESS` counts what a connection takes, also under weft-run.
 //! `weft-bench profile FOLDER …` does part of that for the emulator to write it down, see
 //! `instructions/profile.rs`.
 //! `weft-bench connections tcp ADDRESS COUNT`, or `socket PORT SERVICE COUNT`, makes that many connections, one
@@ -48,9 +49,9 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(120));
 const USAGE: &str = "usage: weft-bench serve WAY | weft-bench run WAY JOB… | \
                      weft-bench watch WAY | weft-bench refused WAY | \
                      weft-bench instructions PORT PORT | \
-                     weft-bench instructions tcp NAMESPACE ADDRESS | \
+                     weft-bench instructions tcp|connections NAMESPACE ADDRESS | \
                      weft-bench profile FOLDER PORT PORT | \
-                     weft-bench profile FOLDER tcp NAMESPACE ADDRESS | \
+                     weft-bench profile FOLDER tcp|connections NAMESPACE ADDRESS | \
                      weft-bench spent COMMAND… | \
                      weft-bench answer AT | weft-bench connections AT COUNT | \
                      weft-bench make channel|cq|mr|qp|socket PORT COUNT SERVICE FILE | \
@@ -141,8 +142,14 @@ fn run(words: &[&str]) -> Result<()> {
             instructions::sockets(from.parse()?, to.parse()?)
         }
         ["instructions", "tcp", namespace, address] => instructions::tcp(namespace, address),
+        ["instructions", "connections", namespace, address] => {
+            instructions::connections(namespace, address)
+        }
         ["profile", folder, "tcp", namespace, address] => {
             instructions::profile::tcp(namespace, address, folder)
+        }
+        ["profile", folder, "connections", namespace, address] => {
+            instructions::profile::tcp_connections(namespace, address, folder)
         }
         ["profile", folder, from, to] => {
             instructions::profile::ports(from.parse()?, to.parse()?, folder)

@@ -162,6 +162,18 @@ impl Verbs {
         self.flush()
     }
 
+    /// Sends a message by one of the queue pairs, soon: [`Self::flush_by`] sends what has not been sent yet.
+    pub fn queue_by(&mut self, place: usize, message: &[u8]) -> Result<()> {
+        self.turn = place;
+        self.queue(message)
+    }
+
+    /// Rings for what was posted to one of the queue pairs.
+    pub fn flush_by(&mut self, place: usize) -> Result<()> {
+        self.ring(place)?;
+        self.look()
+    }
+
     fn post(&mut self, request: &Request<'_>) -> Result<()> {
         let turn = self.turn;
         if self.under_way >= self.most {
@@ -227,6 +239,11 @@ impl Verbs {
     /// Waits until all that was posted is done.
     pub fn settle(&mut self) -> Result<()> {
         self.flush()?;
+        self.reap_all()
+    }
+
+    /// Waits until all that was rung for is done.
+    pub fn reap_all(&mut self) -> Result<()> {
         while self.under_way > 0 {
             self.reap()?;
         }

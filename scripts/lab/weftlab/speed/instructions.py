@@ -8,7 +8,7 @@ import contextlib
 
 from .. import paths, topology
 from ..lab import Lab
-from . import network, ways
+from . import calls, network, ways
 from .figures import size_name
 from .machines import Samples
 
@@ -20,6 +20,8 @@ TARGETS = {
     "qp-receive-64": (None, None),
     "qp-batched-send-64": ("<=1500", None),
     "qp-batched-receive-64": ("<=2200", "<=1500"),
+    "qp-256-pairs-send-64": (None, None),
+    "qp-256-pairs-receive-64": (None, None),
     "qp-write-32k": (None, None),
     "qp-write-1m": (None, None),
     "qp-sleeping-round-trip-64": (None, None),
@@ -43,14 +45,18 @@ ENDS = ("n1", "n2")
 NAMESPACE = "there"
 TCP_ENDS = f"tcp {NAMESPACE} {network.address('tap', ENDS[1])}:7000"
 NET_ENDS = f"tcp {NAMESPACE} {network.address(network.WEFT, ENDS[1])}:7000"
+# The same under weft-run, connections alone.
+RUN_ENDS = f"connections {NAMESPACE} {network.address(network.WEFT, ENDS[1])}:7003"
+# Ends of a connection whose calls of the kernel are counted.
+CALLING = ("connecting", "accepting")
 
 
-def _run(samples, host, words, called=None):
-    """`called`: what TCP is, in the names of the counts."""
-    out = host.run(f"{ways.PROGRAM} instructions {words}", ways.PATIENCE).out
+def _run(samples, host, words, called=None, before=""):
+    """`called`: what TCP is, in the names of the counts. `before`: what runs the program."""
+    out = host.run(f"{before} {ways.PROGRAM} instructions {words}", ways.PATIENCE).out
     for one in ways.parsed(out):
         job = one["job"].replace("tcp", called or "tcp", 1)
-        samples.add(f"{job}-{size_name(one['bytes'])}", one["instructions"])
+        samples.add(f"{job}-{size_name(one['bytes'])}", one.get("instructions", one.get("doorbells")))
 
 
 @contextlib.contextmanager
@@ -82,6 +88,29 @@ def join_by_interfaces(host):
     network.has_carrier(host, f"{network.WEFT}0n")
 
 
+def under_run(host):
+    """Has AF_VSOCK there, for what runs under weft-run; the interfaces are there."""
+    host.stock_module("vsock")
+    host.run(f"insmod {network.TRANSPORT}")
+
+
+def moved(host):
+    """As :func:`network.moved`, of the connections of this part."""
+    return network.moved(host, calls.CONNECTIONS, f"{network.WEFT}0n")
+
+
+def connections_under_run(samples, host):
+    """What a connection takes under weft-run, and how many calls of the kernel at either end, beside TCP."""
+    under_run(host)
+    at = network.address(network.WEFT, ENDS[1])
+    for name, before in (("tcp", ""), ("run", ways.RUN)):
+        with moved(host) if before else contextlib.nullcontext():
+            for end, count in zip(CALLING, calls.each(host, NAMESPACE, f"{at}:7004", before)):
+                samples.add(f"{name}-connection-{end}", count)
+    with moved(host):
+        _run(samples, host, RUN_ENDS, "run", ways.RUN)
+
+
 def measure(figures, say, _runs):
     """instructions a message: both ends in one guest whose clock counts them; TCP, too, over each kind of interface"""
     samples = Samples()
@@ -89,13 +118,21 @@ def measure(figures, say, _runs):
         _run(samples, host, "0 1")
         join_by_interfaces(host)
         _run(samples, host, NET_ENDS, "net")
+        connections_under_run(samples, host)
         if not missing:
             join_by_tcp(host)
             _run(samples, host, TCP_ENDS)
     for name, (target, later) in TARGETS.items():
         figures.add(f"{name}-instructions", "instructions", samples[name], target, later=later)
+    # Where nothing else has the processors: with those of `tlps` they tell what doorbells are rung for.
+    for name in ("qp", "qp-batched"):
+        figures.add(f"{name}-64-doorbells-undisturbed", "1/message", samples[f"{name}-doorbells-64"])
     for name in [*NET, *([] if missing else TCP)]:
         figures.add(f"{name}-instructions", "instructions", samples[name])
+    figures.add("run-connection-1-instructions", "instructions", samples["run-connection-1"])
+    for name in ("tcp", "run"):
+        for end in CALLING:
+            figures.add(f"{name}-connection-{end}-system-calls", "1/connection", samples[f"{name}-connection-{end}"])
     if not missing:
         ours, theirs = (samples[f"{way}-sleeping-round-trip-64"] for way in ("qp", "tcp"))
         ratio = [a / b for a, b in zip(ours, theirs)]

@@ -26,15 +26,15 @@ class Samples:
 
 
 @contextlib.contextmanager
-def pair(say, backends=(), **options):
-    """h1 and h2, joined by a link and by virtio-net over these backends."""
+def pair(say, backends=(), shares=None, **options):
+    """h1 and h2, joined by a link and by virtio-net over these backends. `shares`: folders that they have besides."""
     with Lab("bench", say) as lab:
         lab.join(topology.chain(2))
         for host, peer in (("h1", "h2"), ("h2", "h1")):
             lab.add(
                 host,
                 extra=network.arguments(host, peer, lab.sockets, backends),
-                shares={"modules": paths.modules(), "bench": paths.env("bench")},
+                shares={"modules": paths.modules(), "bench": paths.env("bench"), **(shares or {})},
                 **options,
             )
         lab.boot().load()

@@ -4,13 +4,18 @@
 The bridge and the taps are made in a network namespace of this run's own (scripts/lab/bench).
 """
 
+import contextlib
 import functools
 import subprocess
+
+from ..errors import LabError
 
 # Backends by name: the NIC's number, which is in its addresses.
 BACKENDS = {"dgram": 1, "tap": 2}
 # The interface of the port, of that name, beside them.
 WEFT = "weft"
+# Carries AF_VSOCK.
+TRANSPORT = "/mnt/module/modules/vsock/weft_vsock.ko"
 
 
 def address(backend, host):
@@ -78,6 +83,21 @@ def interface(host, end=None, port=0, name=WEFT, namespace=None):
     ip = f"ip -n {namespace}" if namespace else "ip"
     host.run(f"{ip} link add {name} parentdev weft{port} type weft && "
              f"{ip} address add {address(WEFT, end or host.name)}/24 dev {name} && {ip} link set {name} up")  # fmt: skip
+
+
+def sent(host, name=WEFT):
+    """How many packets an interface has sent."""
+    return int(host.out(f"cat /sys/class/net/{name}/statistics/tx_packets"))
+
+
+@contextlib.contextmanager
+def moved(host, most, name=WEFT):
+    """What is done meanwhile under weft-run goes over AF_VSOCK: the interface sends fewer packets than `most`."""
+    before = sent(host, name)
+    yield
+    grown = sent(host, name) - before
+    if grown >= most:
+        raise LabError(f"{host.name}: {grown} packets went over the interface {name}: connections were not moved")
 
 
 def has_carrier(host, name=WEFT):

@@ -32,6 +32,7 @@ def _tcp(over):
     }
 
 
+RUN = {"tcp-connection": ("connection under weft-run, both ends", None)}
 # The figures that they explain.
 EXPLAINED = {
     "64 B, sent alone": "qp-send-64-instructions",
@@ -98,6 +99,10 @@ def measure(figures, say, _runs):
         found |= _traced(host, f"{ways.PROGRAM} profile {FOLDER} 0 1", PORTS)
         instructions.join_by_interfaces(host)
         found |= _traced(host, f"{ways.PROGRAM} profile {FOLDER} {instructions.NET_ENDS}", _tcp("the ports"))
+        instructions.under_run(host)
+        with instructions.moved(host):
+            command = f"{ways.RUN} {ways.PROGRAM} profile {FOLDER} {instructions.RUN_ENDS}"
+            found |= _traced(host, command, RUN)
         if not missing:
             instructions.join_by_tcp(host)
             found |= _traced(host, f"{ways.PROGRAM} profile {FOLDER} {instructions.TCP_ENDS}", _tcp("virtio-net"))

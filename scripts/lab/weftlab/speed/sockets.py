@@ -2,13 +2,12 @@
 """Native sockets, and TCP under weft-run, beside TCP over virtio-net: the same program between the same two machines."""
 
 from ..errors import LabError
-from . import network, ways
+from . import network, programs, ways
 from .interface import JOBS, beside_virtio_net
 from .machines import Samples, networked
 from .times import HOW, ratio, take
 
-RUN = "/mnt/tools/weft-run --explain=/tmp/said"
-TRANSPORT = "/mnt/module/modules/vsock/weft_vsock.ko"
+RUN = f"{ways.RUN} --explain=/tmp/said"
 # One after the other.
 CONNECTIONS = 100
 # By a ratio's name: what programs are to have of it under weft-run.
@@ -51,27 +50,31 @@ def _run(samples, lab, backends):
     for name in (*backends, network.WEFT):
         samples.add(f"{name}-connections", _connections(lab, f"tcp {network.address(name, 'h2')}:7002"))
     samples.add("socket-connections", _connections(lab, "socket 0 7151"))
-    samples.add("run-connections", _connections(lab, f"tcp {network.address(network.WEFT, 'h2')}:7003", RUN))
-    _moved(lab["h1"])
+    # Each line that explains is a call more: the interface shows as well what was moved.
+    with network.moved(lab["h1"], CONNECTIONS):
+        samples.add("run-connections", _connections(lab, f"tcp {network.address(network.WEFT, 'h2')}:7003", ways.RUN))
+    programs.run(samples, lab, backends)
 
 
 def measure(figures, say, runs):
     """native sockets and TCP under weft-run, beside TCP over virtio-net"""
     samples = Samples()
-    with networked(say) as (lab, backends):
+    with networked(say, shares=programs.shares(), memory=512) as (lab, backends):
         network.interfaces(list(lab.hosts.values()))
         for host in lab.hosts.values():
             host.stock_module("vsock")
-            host.run(f"insmod {TRANSPORT}")
-        for run in range(runs):
-            _run(samples, lab, backends)
-            say(f"run {run + 1} of {runs}")
+            host.run(f"insmod {network.TRANSPORT}")
+        with programs.servers(lab):
+            for run in range(runs):
+                _run(samples, lab, backends)
+                say(f"run {run + 1} of {runs}")
     for name, trip, large in (("socket", None, None), ("run", TARGET_TRIP, TARGET_LARGE)):
         for how in HOW:
             beside_virtio_net(figures, samples, backends, how, name, name, trip,
                               lambda size, large=large: large if size >= LARGE else None)  # fmt: skip
         _report_connections(figures, samples, backends, name)
     figures.add("net-connections", "1/s", samples[f"{network.WEFT}-connections"])
+    programs.report(figures, samples, backends)
 
 
 def _report_connections(figures, samples, backends, name):

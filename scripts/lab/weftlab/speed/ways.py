@@ -7,6 +7,8 @@ from ..errors import CommandFailed
 from . import network
 
 PROGRAM = "/mnt/tools/weft-bench"
+# What moves the TCP connections of a program to AF_VSOCK.
+RUN = "/mnt/tools/weft-run"
 FOLDER = "/mnt/bench/usr"
 LIBRARIES = f"{FOLDER}/lib/x86_64-linux-gnu"
 RDMA = f"LD_LIBRARY_PATH={LIBRARIES} RDMAV_DRIVERS={LIBRARIES}/libibverbs/librxe"

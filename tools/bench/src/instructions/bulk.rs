@@ -78,9 +78,14 @@ impl Looks {
     }
 }
 
+/// A network namespace, by the name that `ip netns` knows.
+pub fn namespace(name: &str) -> Result<File> {
+    Ok(File::open(format!("/run/netns/{name}"))?)
+}
+
 /// Listens at an address in another network namespace.
-pub fn listening(namespace: &str, address: &str) -> Result<TcpListener> {
-    let there = File::open(format!("/run/netns/{namespace}"))?;
+pub fn listening(name: &str, address: &str) -> Result<TcpListener> {
+    let there = namespace(name)?;
     let at = address.to_owned();
     let bound = thread::spawn(move || -> Result<TcpListener> {
         move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network))?;

@@ -8,8 +8,11 @@ use super::trace::Trace;
 use super::{RUNS, bulk, clock, report};
 use crate::Result;
 use crate::connections::{answer_one, use_one};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use weft::Port;
 use weft::net::{Connect, Listener, Stream};
@@ -99,15 +102,23 @@ fn of_sockets(
     Ok((move || Stream::connect(&here, &to), move || listener.accept()))
 }
 
-/// The same of TCP, to an address of a network card in the namespace.
+/// The same of TCP, to an address of a network card in the namespace. The thread that accepts is in there from its first
+/// call on, as a program of another host would be: under `weft-run` it asks which host has connected.
 fn of_tcp(
     namespace: &str,
     address: &str,
 ) -> Result<(impl Fn() -> io::Result<TcpStream>, impl Fn() -> io::Result<TcpStream> + Send)> {
     let listener = bulk::listening(namespace, address)?;
-    let at = listener.local_addr()?;
+    let (at, there) = (listener.local_addr()?, bulk::namespace(namespace)?);
     let prompt = |end: TcpStream| end.set_nodelay(true).map(|()| end);
-    Ok((move || prompt(TcpStream::connect(at)?), move || prompt(listener.accept()?.0)))
+    let is_there = AtomicBool::new(false);
+    let accept = move || {
+        if !is_there.swap(true, Relaxed) {
+            move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network))?;
+        }
+        prompt(listener.accept()?.0)
+    };
+    Ok((move || prompt(TcpStream::connect(at)?), accept))
 }
 
 /// Of sockets, from one port to another of this host.

@@ -32,6 +32,11 @@ pub fn ports(from: u32, to: u32, folder: &str) -> Result<()> {
     sockets::traced(from, to, &trace)
 }
 
+/// Connections by TCP to an address of a network card in the namespace.
+pub fn tcp_connections(namespace: &str, address: &str, folder: &str) -> Result<()> {
+    connections::traced_tcp(namespace, address, &Trace::new(folder))
+}
+
 /// Round trips, mebibytes and connections by TCP to an address of a network card in the namespace; ends sleep.
 pub fn tcp(namespace: &str, address: &str, folder: &str) -> Result<()> {
     let (ends, trace) = (bulk::connected(namespace, address)?, Trace::new(folder));

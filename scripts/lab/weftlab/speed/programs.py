@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Requests a second of redis and nginx, as Debian has them: over virtio-net, over the interface of the ports, and under
+weft-run. Servers as TCP and servers under weft-run are there all the time, on ports of their own."""
+
+import contextlib
+import csv
+import re
+
+from .. import paths
+from ..errors import LabError
+from . import network, ways
+from .times import ratio
+
+ROOT = "/tmp/programs"
+# The root with the programs over it, where their paths are those that they were built for.
+MOUNT = f"""mkdir -p /tmp/layers/upper /tmp/layers/work {ROOT}
+mount -t overlay overlay -o lowerdir=/mnt/programs:/,upperdir=/tmp/layers/upper,workdir=/tmp/layers/work {ROOT}
+for dir in proc sys dev mnt; do mkdir -p {ROOT}/$dir; mount --rbind /$dir {ROOT}/$dir; done
+mkdir -p {ROOT}/tmp/www {ROOT}/var/log/nginx {ROOT}/var/lib/nginx/body && echo index >{ROOT}/tmp/www/index
+"""
+NGINX = """daemon off; error_log stderr; pid /tmp/nginx-{port}.pid; user root;
+events {{}} http {{ server {{ listen {port}; root /tmp/www; access_log off; }} }}
+"""
+# Ports of servers as TCP; those under weft-run follow them.
+REDIS, HTTP = 6379, 8080
+# Requests of a run, and clients at once. Those of nginx make a connection each.
+ASKED = {"redis": (1500, 10), "nginx": (150, 4)}
+COMMANDS = ("set", "get")
+# Of both programs, by the names of their figures.
+NAMES = (*(f"redis-{command}" for command in COMMANDS), "nginx")
+
+
+def shares():
+    """Folders that the guests need."""
+    return {"programs": paths.env("programs")}
+
+
+def _inside(before, command):
+    return f"chroot {ROOT} {before} {command}"
+
+
+@contextlib.contextmanager
+def servers(lab):
+    """All of them, on h2."""
+    h2 = lab["h2"]
+    for host in lab.hosts.values():
+        host.stock_module("overlay")
+        host.run(MOUNT)
+    jobs = []
+    try:
+        for more, before in enumerate(("", ways.RUN)):
+            conf = f"/tmp/nginx-{HTTP + more}.conf"
+            h2.run(f"cat >{ROOT}{conf} <<'END'\n{NGINX.format(port=HTTP + more)}END")
+            redis = f"redis-server --port {REDIS + more} --bind 0.0.0.0 --protected-mode no --save '' --appendonly no"
+            for port, command in ((REDIS + more, redis), (HTTP + more, f"nginx -c {conf}")):
+                jobs.append(h2.start_job(f"exec {_inside(before, command)}"))
+                h2.until(f"grep -q ':{port:04X} 00000000:0000 0A' /proc/net/tcp", 60)
+        yield
+    finally:
+        for job in jobs:
+            job.kill()
+        for job in jobs:
+            job.wait(60)
+
+
+def _ask(host, address, more=0, before=""):
+    """Requests a second by name."""
+    requests, clients = ASKED["redis"]
+    command = f"redis-benchmark -h {address} -p {REDIS + more} -n {requests} -c {clients} -t {','.join(COMMANDS)} --csv"
+    found = {}
+    for row in csv.reader(host.out(_inside(before, command), ways.PATIENCE).splitlines()):
+        if row and row[0].lower() in COMMANDS:
+            found[f"redis-{row[0].lower()}"] = float(row[1])
+    requests, clients = ASKED["nginx"]
+    command = f"ab -q -n {requests} -c {clients} http://{address}:{HTTP + more}/index"
+    said = host.out(_inside(before, command), ways.PATIENCE)
+    done, failed = (re.search(rf"{what} requests: +(\d+)", said) for what in ("Complete", "Failed"))
+    rate = re.search(r"Requests per second: +([\d.]+)", said)
+    if not (done and failed and rate) or (int(done[1]), int(failed[1])) != (requests, 0):
+        raise LabError(f"nginx was asked {requests} times: {said}")
+    found["nginx"] = float(rate[1])
+    if set(found) != set(NAMES):
+        raise LabError(f"redis-benchmark has said {found}")
+    return found
+
+
+def run(samples, lab, backends):
+    """Each way once."""
+    h1 = lab["h1"]
+    for way in (*backends, network.WEFT):
+        for name, rate in _ask(h1, network.address(way, "h2")).items():
+            samples.add(f"{way}-{name}", rate)
+    with network.moved(h1, ASKED["nginx"][0]):
+        for name, rate in _ask(h1, network.address(network.WEFT, "h2"), 1, ways.RUN).items():
+            samples.add(f"run-{name}", rate)
+
+
+def report(figures, samples, backends):
+    for name in NAMES:
+        best = [max(of) for of in zip(*(samples[f"{backend}-{name}"] for backend in backends))]
+        net, run_ = samples[f"{network.WEFT}-{name}"], samples[f"run-{name}"]
+        figures.add(f"virtio-net-{name}-requests", "1/s", best)
+        figures.add(f"net-{name}-requests", "1/s", net)
+        figures.add(f"run-{name}-requests", "1/s", run_)
+        ratio(figures, f"net-{name}-requests-to-virtio-net", net, best)
+        ratio(figures, f"run-{name}-requests-to-virtio-net", run_, best)
+        ratio(figures, f"run-{name}-requests-to-net", run_, net)
