@@ -9,11 +9,12 @@ use libc::{c_int, sockaddr, socklen_t};
 
 use crate::{
     address::{Inet, raw, vsock},
-    connect::{check_socket, copy_options, is_allowed},
+    connect::{check_socket, is_allowed},
     explain::{Why, explain},
-    listeners::{self, Listener},
+    listeners::{self, Listener, Which},
     mark::{Mark, Peer},
-    peers, real,
+    peers::{self, Asking},
+    real,
     sys::{self, Fd, NoCancel, fail},
     watches::Watch,
 };
@@ -85,7 +86,7 @@ pub fn listen(fd: c_int, backlog: c_int) -> c_int {
         };
     }
     let _whole = NoCancel::new();
-    if let (Some(family), Some(at)) = (sys::tcp_family(fd), sys::local_address(fd)) {
+    if let Some((family, Some(at))) = sys::name(fd).filter(|_| sys::is_tcp(fd)) {
         let errno = sys::errno();
         match extend(fd, family, at, backlog) {
             Ok(()) => explain!("listen {at}: on AF_VSOCK, too"),
@@ -118,10 +119,14 @@ unsafe fn take(listener: &Listener, wanted: Wanted, flags: c_int) -> c_int {
     if taken < 0 {
         return taken;
     }
-    let mark = Mark::of(taken).unwrap_or(Mark { inet6: false, v6only: false, peer: Peer::Unknown });
-    let peer = peers::address_of(from.svm_cid, mark.inet6, mark.v6only);
+    let plain = Mark { inet6: false, v6only: false, peer: Peer::Unknown };
+    let mark = listener.mark_of(taken).unwrap_or(plain);
+    let asking = Asking::in_namespace(listener.namespace());
+    let peer = asking.address_of(from.svm_cid, mark.inet6, mark.v6only);
     mark.with_peer(peer).put(taken);
-    copy_options(listener.tcp, taken);
+    if let Some(options) = listener.options() {
+        options.put(taken);
+    }
     let unknown = Inet::of(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
     let peer = peer.unwrap_or(unknown).with_port(from.svm_port as u16);
     if !wanted.len.is_null() {
@@ -145,8 +150,43 @@ fn goes_on() -> bool {
     })
 }
 
-/// Which of the two sockets is looked at first: in turns, so that neither waits for ever.
+/// Which of the two sockets is looked at first if something has come for both: in turns, so that neither waits for ever.
 static TURN: AtomicU32 = AtomicU32::new(0);
+
+/// How long the program lets a call wait, -1 for ever.
+fn limit_of(listener: &Listener) -> c_int {
+    let limit = listener.options().and_then(|options| sys::ms_of(options.receive_limit));
+    limit.map_or(-1, |ms| c_int::try_from(ms).unwrap_or(c_int::MAX))
+}
+
+/// Takes a connection of one of the sockets for which something has come. `None`: another call was faster.
+///
+/// # Safety
+///
+/// As of `accept`.
+unsafe fn take_one(
+    listener: &Listener,
+    come: &[Which],
+    wanted: Wanted,
+    flags: c_int,
+) -> Option<c_int> {
+    let turn = if come.len() > 1 { TURN.fetch_add(1, Relaxed) as usize } else { 0 };
+    for which in come.iter().cycle().skip(turn % 2).take(come.len()) {
+        let taken = match which {
+            // SAFETY: by the contract.
+            Which::Vsock => unsafe { take(listener, wanted, flags) },
+            // SAFETY: by the contract.
+            Which::Tcp => unsafe { real::accept4(listener.tcp, wanted.addr, wanted.len, flags) },
+        };
+        let gone = sys::errno() == libc::EAGAIN;
+        // A socket of AF_VSOCK that listens no more is no reason for TCP to end.
+        let ended = *which == Which::Vsock && sys::errno() == libc::EINVAL;
+        if taken >= 0 || !(gone || ended) {
+            return Some(taken);
+        }
+    }
+    None
+}
 
 /// `accept4` of a program.
 ///
@@ -154,45 +194,56 @@ static TURN: AtomicU32 = AtomicU32::new(0);
 ///
 /// As libc's.
 pub unsafe fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+    let wanted = Wanted { addr, len };
+    if let Some(listener) = listeners::expected(fd) {
+        // SAFETY: by the contract.
+        if let Some(done) = unsafe { accept_of(fd, &listener, wanted, flags) } {
+            return done;
+        }
+    }
     // SAFETY: by the contract.
     let taken = unsafe { real::accept4(fd, addr, len, flags) };
     if taken >= 0 || sys::errno() != libc::ENOTSOCK {
         return taken;
     }
-    let Some(listener) = listeners::find(fd) else {
-        return fail(libc::ENOTSOCK);
-    };
-    let wanted = Wanted { addr, len };
+    let found = listeners::find(fd);
+    // SAFETY: by the contract.
+    let done = found.and_then(|listener| unsafe { accept_of(fd, &listener, wanted, flags) });
+    done.unwrap_or_else(|| fail(libc::ENOTSOCK))
+}
+
+/// `accept4` of a descriptor that listens. `None`: it is none.
+///
+/// # Safety
+///
+/// As libc's.
+unsafe fn accept_of(fd: c_int, listener: &Listener, wanted: Wanted, flags: c_int) -> Option<c_int> {
+    let nonblocking = sys::is_nonblocking(fd);
+    let limit = if nonblocking { 0 } else { limit_of(listener) };
     loop {
-        let turn = TURN.fetch_add(1, Relaxed);
-        for n in 0..2 {
-            let is_vsock = (turn + n) % 2 != 0;
-            let taken = if is_vsock {
-                // SAFETY: by the contract.
-                unsafe { take(&listener, wanted, flags) }
-            } else {
-                // SAFETY: by the contract.
-                unsafe { real::accept4(listener.tcp, addr, len, flags) }
-            };
-            // A socket of AF_VSOCK that listens no more is no reason for TCP to end.
-            if taken >= 0
-                || (sys::errno() != libc::EAGAIN && !(is_vsock && sys::errno() == libc::EINVAL))
-            {
-                return taken;
-            }
+        let (count, data) = sys::wait_epoll(fd, limit);
+        let which = data.map(Which::of);
+        let come = match (count, which) {
+            (0, _) => return Some(fail(libc::EAGAIN)),
+            (1, [Some(one), _]) => [one; 2],
+            (2, [Some(one), Some(other)]) => [one, other],
+            (1.., _) => return None,
+            _ => match sys::errno() {
+                libc::EINTR if limit == -1 && goes_on() => continue,
+                libc::EINTR if nonblocking => continue,
+                libc::EINTR => return Some(fail(libc::EINTR)),
+                // The number is another descriptor's by now.
+                _ => return None,
+            },
+        };
+        let come = come.get(..count as usize).unwrap_or_default();
+        // SAFETY: by the contract.
+        if let Some(taken) = unsafe { take_one(listener, come, wanted, flags) } {
+            return Some(taken);
         }
-        if sys::is_nonblocking(fd) {
-            return fail(libc::EAGAIN);
-        }
-        let limit = sys::limit_of(listener.tcp, libc::SO_RCVTIMEO);
-        let limit = limit.map_or(-1, |ms| c_int::try_from(ms).unwrap_or(c_int::MAX));
-        match sys::wait(fd, libc::POLLIN, limit) {
-            0 => return fail(libc::EAGAIN),
-            ready if ready < 0 && sys::errno() == libc::EINTR && (limit != -1 || !goes_on()) => {
-                return fail(libc::EINTR);
-            }
-            ready if ready < 0 && sys::errno() != libc::EINTR => return -1,
-            _ => (),
+        // One of AF_VSOCK that listens no more has an event all the time.
+        if nonblocking {
+            return Some(fail(libc::EAGAIN));
         }
     }
 }

@@ -126,25 +126,30 @@ impl Inet {
     }
 }
 
-/// Returns the CID of a host by its hardware id, `None` if it has none.
+/// Returns what a hardware id is in an Ethernet address: 46 bits, `rust/proto/ethernet.rs`.
+fn folded(hwid: u64) -> u64 {
+    (hwid & ((1 << 46) - 1)) ^ (hwid >> 46 << 28)
+}
+
+/// Returns the CID by those bits, `None` if there is none: `modules/vsock/ports.c`.
+fn cid_of_folded(bits: u64) -> Option<u32> {
+    let cid = (bits as u32 ^ (bits >> 32 << 18) as u32).wrapping_add(CID_BASE);
+    (bits != 0 && cid >= CID_BASE && cid != libc::VMADDR_CID_ANY).then_some(cid)
+}
+
+/// Returns the CID of a port by its hardware id, `None` if it has none.
 pub fn cid_of(hwid: u64) -> Option<u32> {
-    let cid = (hwid as u32).wrapping_add(CID_BASE);
-    (hwid != 0 && cid >= CID_BASE && cid != libc::VMADDR_CID_ANY).then_some(cid)
+    cid_of_folded(folded(hwid))
 }
 
-/// Returns the low 32 bits of the hardware id of a host by its CID.
-pub fn hwid_of(cid: u32) -> u32 {
-    cid.wrapping_sub(CID_BASE)
-}
-
-/// Returns the low 46 bits of the hardware id of the host with an interface of Weft: `rust/net/address.rs`.
-pub fn hwid_of_mac(mac: [u8; 6]) -> Option<u64> {
+/// Returns the CID of the port with an interface of Weft, `None` if it has none.
+pub fn cid_of_mac(mac: [u8; 6]) -> Option<u32> {
     let [first, rest @ ..] = mac;
     if first & 0b11 != 0b10 {
         return None;
     }
     let high = u64::from(first >> 2);
-    Some(rest.iter().fold(high, |sum, byte| (sum << 8) | u64::from(*byte)))
+    cid_of_folded(rest.iter().fold(high, |sum, byte| (sum << 8) | u64::from(*byte)))
 }
 
 /// Returns an address of AF_VSOCK.
@@ -217,22 +222,30 @@ mod tests {
     fn cids_are_those_of_the_module() {
         assert_eq!(cid_of(1), Some(4097));
         assert_eq!(cid_of(0), None);
-        assert_eq!(cid_of(0x1_0000_0002), Some(4098));
+        assert_eq!(cid_of(0x1_0000_0002), Some(4098 + (1 << 18)));
+        // Functions of the port 1, by their numbers.
+        for n in 1..64 {
+            assert_eq!(cid_of(1 ^ (n << 58)), Some(4096 + (1 ^ ((n as u32) << 26))));
+        }
         // One that comes out below 4096, and the one that means any.
         assert_eq!(cid_of(0xffff_ffff), None);
         assert_eq!(cid_of(0xffff_efff), None);
         assert_eq!(cid_of(0xffff_f000), None);
-        assert_eq!(hwid_of(4097), 1);
-        assert_eq!(hwid_of(cid_of(0xdead_beef).unwrap()), 0xdead_beef);
     }
 
     #[test]
-    fn hardware_ids_come_from_ethernet_addresses_of_weft_alone() {
-        assert_eq!(hwid_of_mac([2, 0, 0, 0, 0, 1]), Some(1));
-        assert_eq!(hwid_of_mac([0xfe, 0xff, 0xff, 0xff, 0xff, 0xff]), Some((1 << 46) - 1));
-        assert_eq!(hwid_of_mac([0x06, 0x01, 0x02, 0x03, 0x04, 0x05]), Some(0x0101_0203_0405));
+    fn cids_come_from_ethernet_addresses_of_weft_alone() {
+        assert_eq!(cid_of_mac([2, 0, 0, 0, 0, 1]), Some(4097));
+        assert_eq!(cid_of_mac([2, 0, 0, 0, 0, 0]), None);
+        // 2 is the number of the first virtual function.
+        assert_eq!(cid_of_mac([0x0a, 0, 0, 0, 0, 1]), cid_of(0x0800_0000_0000_0001));
+        assert_eq!(cid_of_mac([0x06, 0x01, 0x02, 0x03, 0x04, 0x05]), cid_of(0x0101_0203_0405));
+        assert_eq!(
+            cid_of_mac([0x06, 0x01, 0x02, 0x03, 0x04, 0x05]),
+            cid_of(0x0400_0101_0203_0405 ^ (1 << 40))
+        );
         // Of a vendor, and of a group.
-        assert_eq!(hwid_of_mac([0x52 & !2, 0x54, 0, 1, 2, 3]), None);
-        assert_eq!(hwid_of_mac([0x33, 0x33, 0, 0, 0, 1]), None);
+        assert_eq!(cid_of_mac([0x52 & !2, 0x54, 0, 1, 2, 3]), None);
+        assert_eq!(cid_of_mac([0x33, 0x33, 0, 0, 0, 1]), None);
     }
 }

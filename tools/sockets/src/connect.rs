@@ -3,13 +3,16 @@
 //! How a connection begins at the end that connects: over AF_VSOCK if the address is that of a host that Weft reaches
 //! and something answers there; or else as TCP, as if nothing had been tried.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use libc::{c_int, sockaddr, socklen_t};
 
 use crate::{
     address::{Inet, vsock},
+    carried::Options,
     explain::{Why, explain},
     mark::{Mark, Peer},
-    peers::{self, Host},
+    peers::{Asking, Host},
     real,
     settings::settings,
     sys::{self, Fd, NoCancel, fail, now_ms},
@@ -31,13 +34,19 @@ pub fn is_loaded() -> bool {
     unsafe { libc::access(c"/sys/module/weft_vsock".as_ptr(), libc::F_OK) == 0 }
 }
 
-/// Returns whether connections of a port may be moved.
-pub fn is_allowed(port: u16) -> Result<(), Why> {
+/// Returns how long the answer of the other host is waited for, for a program that does not wait itself, if connections
+/// of a port may be moved.
+fn wait_of(port: u16) -> Result<i64, Why> {
     let ports = settings().ports.as_ref().ok_or(Why::Ports)?;
     if !ports.allow(port) {
         return Err(Why::Port);
     }
-    settings().wait_ms.ok_or(Why::Wait)?;
+    settings().wait_ms.ok_or(Why::Wait)
+}
+
+/// Returns whether connections of a port may be moved.
+pub fn is_allowed(port: u16) -> Result<(), Why> {
+    wait_of(port)?;
     if is_loaded() { Ok(()) } else { Err(Why::NotLoaded) }
 }
 
@@ -65,6 +74,9 @@ fn check_binding(fd: c_int, host: &Host, bound: Option<Inet>) -> Result<(), Why>
     Ok(())
 }
 
+/// Counts ports that were looked for.
+static BOUND: AtomicU32 = AtomicU32::new(0);
+
 /// Gives the socket a port below 65536, so that the other end can see it as one of TCP: that of the TCP socket if it is
 /// bound.
 fn bind(fd: &Fd, wanted: u16) {
@@ -78,7 +90,10 @@ fn bind(fd: &Fd, wanted: u16) {
         return;
     }
     // Any spread will do.
-    let seed = now_ms() as u32 ^ (sys::pid() as u32).wrapping_mul(0x9e37_79b9) ^ fd.get() as u32;
+    let seed = BOUND.fetch_add(1, Relaxed).wrapping_mul(0x85eb_ca6b)
+        ^ (now_ms() as u32).wrapping_mul(31)
+        ^ sys::own_pid().wrapping_mul(0x9e37_79b9)
+        ^ fd.get() as u32;
     let count = PORTS.end - PORTS.start;
     for n in 0..TRIES {
         if port(PORTS.start + seed.wrapping_add(n.wrapping_mul(7919)) % count) {
@@ -96,7 +111,8 @@ fn finish(fd: &Fd, limit_ms: i64) -> Result<(), Why> {
         if left < 0 {
             return Err(Why::Silent);
         }
-        // A signal does not end it: what it would, in a moment, is the connection over TCP.
+        // A signal does not end it: what it would, in a moment, is the connection over TCP. POLLOUT alone does not say
+        // that it is connected: the kernel looks for an error first, and at the state of the socket a moment later.
         if sys::wait(fd.get(), libc::POLLOUT, left as c_int + 1) > 0 {
             break;
         }
@@ -118,34 +134,20 @@ fn why(errno: c_int) -> Why {
     }
 }
 
-/// Sets the options of the TCP socket that mean something at another one.
-pub fn copy_options(from: c_int, to: c_int) {
-    let zero = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-        let set = sys::option(from, libc::SOL_SOCKET, name).unwrap_or(zero);
-        if (set.tv_sec, set.tv_usec) != (0, 0) {
-            sys::set_option(to, libc::SOL_SOCKET, name, &set);
-        }
-    }
-    let linger = sys::option::<libc::linger>(from, libc::SOL_SOCKET, libc::SO_LINGER);
-    if let Some(linger) = linger.filter(|linger| linger.l_onoff != 0) {
-        sys::set_option(to, libc::SOL_SOCKET, libc::SO_LINGER, &linger);
-    }
-    if let Some(least) =
-        sys::option::<c_int>(from, libc::SOL_SOCKET, libc::SO_RCVLOWAT).filter(|least| *least > 1)
-    {
-        sys::set_option(to, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &least);
-    }
-}
-
 /// Connects over AF_VSOCK, and puts the connection in the place of the TCP socket.
-fn attempt(fd: c_int, family: c_int, to: Inet) -> Result<u32, Why> {
-    is_allowed(to.port)?;
+fn attempt(fd: c_int, family: c_int, bound: Option<Inet>, to: Inet) -> Result<u32, Why> {
+    let wait_ms = wait_of(to.port)?;
+    let asking = Asking::for_socket(fd);
+    let known = asking.known_host(to);
+    if known.is_none() && !is_loaded() {
+        return Err(Why::NotLoaded);
+    }
     check_socket(fd)?;
     let nonblocking = sys::is_nonblocking(fd);
-    let wait_ms = settings().wait_ms.ok_or(Why::Wait)?;
-    let host = peers::host_of(to, if nonblocking { wait_ms } else { BLOCKING_MS })?;
-    let bound = sys::local_address(fd);
+    let host = match known {
+        Some(host) => host,
+        None => asking.host_of(to, if nonblocking { wait_ms } else { BLOCKING_MS })?,
+    };
     check_binding(fd, &host, bound)?;
     let moved = sys::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)
         .ok_or_else(|| Why::Failed("socket", sys::errno()))?;
@@ -154,10 +156,11 @@ fn attempt(fd: c_int, family: c_int, to: Inet) -> Result<u32, Why> {
         return Err(Why::Failed("setsockopt", sys::errno()));
     }
     bind(&moved, bound.map_or(0, |at| at.port));
-    let limit = if nonblocking {
-        wait_ms
-    } else {
-        sys::limit_of(fd, libc::SO_SNDTIMEO).map_or(BLOCKING_MS, |ms| ms.min(BLOCKING_MS))
+    let options = Options::of(fd);
+    let limit = match sys::ms_of(options.send_limit) {
+        _ if nonblocking => wait_ms,
+        Some(ms) => ms.min(BLOCKING_MS),
+        None => BLOCKING_MS,
     };
     if sys::connect(moved.get(), &vsock(host.cid, u32::from(to.port)), None) != 0 {
         match sys::errno() {
@@ -165,8 +168,11 @@ fn attempt(fd: c_int, family: c_int, to: Inet) -> Result<u32, Why> {
             errno => return Err(why(errno)),
         }
     }
-    copy_options(fd, moved.get());
-    sys::set_nonblocking(moved.get(), nonblocking);
+    options.put(moved.get());
+    if !nonblocking {
+        // It has no other flags.
+        sys::control(moved.get(), libc::F_SETFL, 0);
+    }
     let flags = if sys::is_cloexec(fd) { libc::O_CLOEXEC } else { 0 };
     let _watch = Watch::suspend(fd);
     // SAFETY: there are no pointers.
@@ -194,16 +200,22 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     }
 }
 
+/// Returns whether a TCP socket is neither connected nor listens. It would have a port then.
+fn is_closed(fd: c_int, bound: Option<Inet>) -> bool {
+    let state = || sys::option::<[u8; 8]>(fd, libc::IPPROTO_TCP, libc::TCP_INFO);
+    bound.is_some_and(|at| at.port == 0) || matches!(state(), Some([TCP_CLOSE, ..]))
+}
+
 /// Returns what `connect` returns, `None` if TCP is to connect.
 fn try_to_move(fd: c_int, to: Inet) -> Option<c_int> {
     let _whole = NoCancel::new();
     let errno = sys::errno();
-    if Mark::of(fd).is_some() {
+    let (family, bound) = sys::name(fd).unwrap_or((libc::AF_UNSPEC, None));
+    if family == libc::AF_VSOCK && Mark::of(fd).is_some() {
         return Some(fail(libc::EISCONN));
     }
-    let state = sys::option::<[u8; 8]>(fd, libc::IPPROTO_TCP, libc::TCP_INFO);
-    if let (Some(family), Some([TCP_CLOSE, ..])) = (sys::tcp_family(fd), state) {
-        match attempt(fd, family, to) {
+    if bound.is_some() && sys::is_tcp(fd) && is_closed(fd, bound) {
+        match attempt(fd, family, bound, to) {
             Ok(cid) => {
                 explain!("connect {to}: moved to CID {cid}");
                 sys::set_errno(errno);

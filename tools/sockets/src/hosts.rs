@@ -8,11 +8,7 @@
 
 use std::net::IpAddr;
 
-use crate::{
-    address::{cid_of, hwid_of},
-    settings::settings,
-    sys,
-};
+use crate::{address::cid_of, settings::settings, sys};
 
 /// What is read of the file, at the most.
 const SIZE: usize = 8 << 10;
@@ -58,7 +54,7 @@ pub fn entry_of(ip: IpAddr) -> Option<Entry> {
 /// Returns the first address that the file gives to the host with a CID, of those that are wanted.
 pub fn address_of(cid: u32, wanted: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
     let is_its = |entry| match entry {
-        Entry::Host(hwid) => cid_of(hwid).is_some() && hwid as u32 == hwid_of(cid),
+        Entry::Host(hwid) => cid_of(hwid) == Some(cid),
         Entry::Tcp => false,
     };
     with_text(|text| {

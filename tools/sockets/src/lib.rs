@@ -14,17 +14,19 @@
 //!
 //! - [`interpose`]: the functions that programs call in place of libc's
 //! - `connect`, `accept`: how a connection begins, at either end
-//! - `descriptors`, `names`, `options`: what else programs do with sockets
-//! - `peers`: which host has an address, by `netlink` or `hosts`
+//! - `descriptors`, `names`, `options`: what else programs do with sockets; `carried`: options that come along
+//! - `peers`: which host has an address, by `netlink` or `hosts`; `known`: what was found out a moment ago
 //! - `settings`: the environment; `explain`: the report of `weft-run --explain`
 
 mod accept;
 mod address;
+mod carried;
 mod connect;
 mod descriptors;
 mod explain;
 mod hosts;
 pub mod interpose;
+mod known;
 mod listeners;
 mod mark;
 mod names;

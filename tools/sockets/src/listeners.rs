@@ -10,13 +10,16 @@
 
 use std::fmt::Write;
 use std::sync::atomic::{
-    AtomicI32,
+    AtomicI32, AtomicI64, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
 use libc::c_int;
 
 use crate::{
+    carried::Options,
+    known::LASTS_MS,
+    mark::Mark,
     real,
     sys::{self, KeepErrno, NoCancel},
 };
@@ -32,10 +35,22 @@ struct Place {
     fd: AtomicI32,
     tcp: AtomicI32,
     vsock: AtomicI32,
+    /// What was found out about the sockets, 0 for nothing yet: the mark, the network namespace, and when they were seen to
+    /// have no options that a connection inherits.
+    mark: AtomicU64,
+    namespace: AtomicU64,
+    plain: AtomicI64,
 }
 
 static TABLE: [Place; PLACES] = [const {
-    Place { fd: AtomicI32::new(FREE), tcp: AtomicI32::new(FREE), vsock: AtomicI32::new(FREE) }
+    Place {
+        fd: AtomicI32::new(FREE),
+        tcp: AtomicI32::new(FREE),
+        vsock: AtomicI32::new(FREE),
+        mark: AtomicU64::new(0),
+        namespace: AtomicU64::new(0),
+        plain: AtomicI64::new(0),
+    }
 }; PLACES];
 /// How many places have ever been taken.
 static USED: AtomicI32 = AtomicI32::new(0);
@@ -120,11 +135,97 @@ pub fn add(listener: Listener) -> bool {
     if let Some(place) = TABLE.get(n) {
         place.tcp.store(listener.tcp, Relaxed);
         place.vsock.store(listener.vsock, Relaxed);
+        place.mark.store(0, Relaxed);
+        place.namespace.store(0, Relaxed);
+        place.plain.store(0, Relaxed);
         place.fd.store(listener.fd, Release);
     }
     USED.fetch_max(n as c_int + 1, AcqRel);
     listener.share_cloexec();
     true
+}
+
+/// One of the two sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// That of TCP.
+    Tcp,
+    /// That of AF_VSOCK.
+    Vsock,
+}
+
+impl Which {
+    /// Reads what an event says; `None` if it is of no descriptor that listens.
+    pub fn of(data: u64) -> Option<Self> {
+        match data {
+            MAGIC => Some(Self::Tcp),
+            data if data == MAGIC | VSOCK => Some(Self::Vsock),
+            _ => None,
+        }
+    }
+}
+
+/// Returns what a descriptor was when it was last looked at: it may have been closed unseen.
+pub fn expected(fd: c_int) -> Option<Listener> {
+    all().find(|(_, listener)| listener.fd == fd).map(|(_, listener)| listener)
+}
+
+fn place_of(fd: c_int) -> Option<&'static Place> {
+    places().find(|place| place.fd.load(Acquire) == fd)
+}
+
+/// Options of a descriptor have been set.
+pub fn changed(fd: c_int) {
+    if let Some(place) = place_of(fd) {
+        place.plain.store(0, Relaxed);
+    }
+}
+
+impl Listener {
+    /// Returns the mark that what is accepted has, `taken` for one.
+    pub fn mark_of(&self, taken: c_int) -> Option<Mark> {
+        let place = place_of(self.fd);
+        if let Some(known) = place.and_then(|place| Mark::from_bits(place.mark.load(Relaxed))) {
+            return Some(known);
+        }
+        let mark = Mark::of(taken)?;
+        if let Some(place) = place {
+            place.mark.store(mark.to_bits(), Relaxed);
+        }
+        Some(mark)
+    }
+
+    /// Returns the kernel's name of its network namespace, 0 if it says none.
+    pub fn namespace(&self) -> u64 {
+        let place = place_of(self.fd);
+        let known = place.map_or(0, |place| place.namespace.load(Relaxed));
+        if known != 0 {
+            return known;
+        }
+        let namespace = sys::namespace(self.tcp).unwrap_or_default();
+        if let Some(place) = place {
+            place.namespace.store(namespace, Relaxed);
+        }
+        namespace
+    }
+
+    /// Returns the options that a connection inherits; `None` if there are none. Those that another process sets are
+    /// seen a moment later.
+    pub fn options(&self) -> Option<Options> {
+        let (place, now) = (place_of(self.fd), sys::about_ms());
+        let since = place.map_or(0, |place| place.plain.load(Relaxed));
+        if since != 0 && now - since < LASTS_MS {
+            return None;
+        }
+        let options = Options::of(self.tcp);
+        if !options.are_none() {
+            return Some(options);
+        }
+        if let Some(place) = place {
+            place.plain.store(now, Relaxed);
+        }
+        None
+    }
 }
 
 /// Returns what a descriptor is, also if that was so in the program before an `exec`.
@@ -221,10 +322,9 @@ fn parse(fd: c_int, text: &str) -> Option<Listener> {
     for line in text.lines().filter_map(|line| line.strip_prefix("tfd:")) {
         let number = line.split_whitespace().next()?.parse().ok()?;
         let data = line.split("data:").nth(1)?.split_whitespace().next()?;
-        match u64::from_str_radix(data, 16).ok()? {
-            MAGIC => tcp = Some(number),
-            data if data == MAGIC | VSOCK => vsock = Some(number),
-            _ => return None,
+        match Which::of(u64::from_str_radix(data, 16).ok()?)? {
+            Which::Tcp => tcp = Some(number),
+            Which::Vsock => vsock = Some(number),
         }
     }
     Some(Listener { fd, tcp: tcp?, vsock: vsock? })
@@ -263,7 +363,7 @@ mod tests {
     // One test: the table is one, and descriptors that are closed come again.
     #[test]
     fn sockets_go_with_the_last_descriptor_and_are_found_again_without_a_table() {
-        sys::own_process();
+        let _owning = sys::owning();
         let made = listener();
         assert_eq!(inherited(made.fd), Some(made));
         assert!(add(made));

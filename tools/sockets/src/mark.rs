@@ -53,7 +53,8 @@ impl Mark {
         Self { peer, ..self }
     }
 
-    fn to_bits(self) -> u64 {
+    /// Returns it as a number, never 0.
+    pub fn to_bits(self) -> u64 {
         let peer = match self.peer {
             Peer::Unknown => 0,
             Peer::V4(ip) => PEER_V4 | u64::from(ip.to_bits()),
@@ -63,7 +64,8 @@ impl Mark {
         MAGIC | flag(self.inet6, INET6) | flag(self.v6only, V6ONLY) | peer
     }
 
-    fn from_bits(bits: u64) -> Option<Self> {
+    /// Returns what a number says; `None` if it is none of a mark.
+    pub fn from_bits(bits: u64) -> Option<Self> {
         if bits & MAGIC_MASK != MAGIC {
             return None;
         }

@@ -43,6 +43,9 @@ pub struct Neighbour {
     pub sure: bool,
 }
 
+/// RTNLGRP_LINK, _NEIGH, _IPV4_IFADDR, _IPV4_ROUTE, _IPV4_RULE, _IPV6_IFADDR, _IPV6_ROUTE, _IPV6_RULE, _NEXTHOP.
+const GROUPS: [u32; 9] = [1, 3, 5, 7, 8, 9, 11, 19, 32];
+
 fn family_of(ip: IpAddr) -> u8 {
     (if ip.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }) as u8
 }
@@ -177,6 +180,21 @@ fn own_address_of(body: &[u8]) -> Option<(u32, IpAddr)> {
     let find = |wanted| attributes(body.get(8..)?).find(|(kind, _)| *kind == wanted);
     let (_, payload) = find(libc::IFA_LOCAL).or_else(|| find(libc::IFA_ADDRESS))?;
     Some((u32_at(body, 4)?, ip_of(payload)?))
+}
+
+/// Opens a socket that is told when a route, a rule, an address, an interface or a neighbour changes. Little is kept of
+/// what it is told: one message is enough to know that there was a change.
+pub fn monitor() -> Option<Fd> {
+    let fd =
+        sys::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_NONBLOCK, libc::NETLINK_ROUTE)?;
+    sys::set_option::<c_int>(fd.get(), libc::SOL_SOCKET, libc::SO_RCVBUF, &1);
+    // SAFETY: all zeros is an address.
+    let mut at: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    at.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+    at.nl_groups = GROUPS.iter().fold(0, |groups, group| groups | (1 << (group - 1)));
+    let (at, len) = crate::address::raw(&at);
+    // SAFETY: there are as many bytes.
+    (unsafe { libc::bind(fd.get(), at, len) } == 0).then_some(fd)
 }
 
 /// A socket of NETLINK_ROUTE.

@@ -129,6 +129,7 @@ pub unsafe fn setsockopt(
     let errno = sys::errno();
     if errno == libc::ENOTSOCK {
         if let Some(listener) = listeners::find(fd) {
+            listeners::changed(fd);
             // SAFETY: by the contract.
             return unsafe { real::setsockopt(listener.tcp, level, name, value, len) };
         }

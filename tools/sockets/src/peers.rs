@@ -7,10 +7,13 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::Relaxed};
 
+use libc::c_int;
+
 use crate::{
-    address::{Inet, cid_of, hwid_of, hwid_of_mac},
+    address::{Inet, cid_of, cid_of_mac},
     explain::Why,
     hosts,
+    known::{Found, Key, Moment},
     netlink::{Neighbour, Netlink},
     sys::{self, now_ms},
 };
@@ -77,8 +80,101 @@ fn until<R>(limit_ms: i64, mut look: impl FnMut() -> Option<R>) -> Option<R> {
     }
 }
 
+/// Which of the questions a key is of.
+const HOST: u64 = 1 << 40;
+const ADDRESS: u64 = 2 << 40;
+/// An address of IPv4, in words.
+const IPV4: u64 = 1 << 32;
+const SOME: u64 = 1 << 33;
+
+/// An address in words: its bits, and of what kind it is.
+fn words_of(ip: IpAddr) -> (u128, u64) {
+    match ip {
+        IpAddr::V4(ip) => (ip.to_bits().into(), SOME | IPV4),
+        IpAddr::V6(ip) => (ip.to_bits(), SOME),
+    }
+}
+
+fn ip_of(high: u64, low: u64, kind: u64) -> Option<IpAddr> {
+    match (kind & SOME != 0, kind & IPV4 != 0) {
+        (false, _) => None,
+        (true, true) => Some(Ipv4Addr::from_bits(low as u32).into()),
+        (true, false) => {
+            Some(Ipv6Addr::from_bits((u128::from(high) << 64) | u128::from(low)).into())
+        }
+    }
+}
+
+impl Host {
+    fn to_words(self) -> Found {
+        let (interface, source) = self.way.unwrap_or_default();
+        let (bits, kind) = source.map_or((0, 0), words_of);
+        let known = u64::from(self.way.is_some()) << 32;
+        [known | u64::from(self.cid), kind | u64::from(interface), (bits >> 64) as u64, bits as u64]
+    }
+
+    fn from_words([cid, kind, high, low]: Found) -> Self {
+        let way = (cid >> 32 != 0).then(|| (kind as u32, ip_of(high, low, kind)));
+        Self { cid: cid as u32, way }
+    }
+}
+
+/// Questions about the hosts that a socket of the program reaches. The answers of a moment ago are known.
+pub struct Asking {
+    namespace: u64,
+    now: Option<Moment>,
+}
+
+impl Asking {
+    /// Of a socket.
+    pub fn for_socket(fd: c_int) -> Self {
+        Self::in_namespace(sys::namespace(fd).unwrap_or_default())
+    }
+
+    /// Of the sockets in a network namespace, by the kernel's name of it; 0 if that is not known.
+    pub fn in_namespace(namespace: u64) -> Self {
+        Self { namespace, now: Moment::now(namespace) }
+    }
+
+    fn host_key(to: Inet) -> Key {
+        let (bits, kind) = words_of(to.ip);
+        [(bits >> 64) as u64, bits as u64, HOST | kind | u64::from(to.scope)]
+    }
+
+    /// Returns the host with an address, if that was found a moment ago.
+    pub fn known_host(&self, to: Inet) -> Option<Host> {
+        Some(Host::from_words(self.now?.find(&Self::host_key(to))?))
+    }
+
+    /// Returns the host with an address, which may take so long to answer for it.
+    pub fn host_of(&self, to: Inet, limit_ms: i64) -> Result<Host, Why> {
+        let asked_in = Moment::to_ask_in(self.now, self.namespace);
+        let host = host_of(to, limit_ms)?;
+        if let Some(moment) = asked_in {
+            moment.keep(&Self::host_key(to), &host.to_words());
+        }
+        Ok(host)
+    }
+
+    /// Returns an address of the host with a CID: one that a socket of INET, INET6, or INET6 without IPv4 can have.
+    pub fn address_of(&self, cid: u32, inet6: bool, v6only: bool) -> Option<Inet> {
+        let key = [u64::from(inet6), u64::from(v6only), ADDRESS | u64::from(cid)];
+        if let Some([kind, high, low, _]) = self.now.and_then(|now| now.find(&key)) {
+            return Some(Inet::of(ip_of(high, low, kind)?, kind as u32));
+        }
+        let asked_in = Moment::to_ask_in(self.now, self.namespace);
+        let found = address_of(cid, inet6, v6only)?;
+        if let Some(moment) = asked_in {
+            let (bits, kind) = words_of(found.ip);
+            let words = [kind | u64::from(found.scope), (bits >> 64) as u64, bits as u64, 0];
+            moment.keep(&key, &words);
+        }
+        Some(found)
+    }
+}
+
 /// Returns the host with an address, which may take so long to answer for it.
-pub fn host_of(to: Inet, limit_ms: i64) -> Result<Host, Why> {
+fn host_of(to: Inet, limit_ms: i64) -> Result<Host, Why> {
     match hosts::entry_of(to.ip) {
         Some(hosts::Entry::Tcp) => return Err(Why::OtherWay),
         Some(hosts::Entry::Host(hwid)) => {
@@ -111,12 +207,12 @@ pub fn host_of(to: Inet, limit_ms: i64) -> Result<Host, Why> {
             until(limit_ms, look).ok_or(Why::NoHost)?
         }
     };
-    let cid = hwid_of_mac(found.mac).and_then(cid_of).ok_or(Why::NoCid)?;
+    let cid = cid_of_mac(found.mac).ok_or(Why::NoCid)?;
     Ok(Host { cid, way: Some((route.interface, route.source)) })
 }
 
 /// Returns an address of the host with a CID: one that a socket of INET, INET6, or INET6 without IPv4 can have.
-pub fn address_of(cid: u32, inet6: bool, v6only: bool) -> Option<Inet> {
+fn address_of(cid: u32, inet6: bool, v6only: bool) -> Option<Inet> {
     let fits = |ip: IpAddr| if ip.is_ipv4() { !v6only } else { inet6 };
     if let Some(ip) = hosts::address_of(cid, fits) {
         return Some(Inet::of(ip, 0));
@@ -156,9 +252,7 @@ fn find(
 ) -> Option<Neighbour> {
     let other = Netlink::open()?;
     netlink.find_neighbour(ipv4, |found| {
-        hwid_of_mac(found.mac).is_some_and(|hwid| hwid as u32 == hwid_of(cid))
-            && wanted(found)
-            && other.is_kind(found.interface, KIND)
+        cid_of_mac(found.mac) == Some(cid) && wanted(found) && other.is_kind(found.interface, KIND)
     })
 }
 

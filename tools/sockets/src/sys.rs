@@ -10,6 +10,9 @@ use libc::{c_int, c_void, socklen_t};
 
 use crate::{address, address::Inet, real};
 
+/// Names of a socket, and of its network namespace, that come once (`include/uapi/asm-generic/socket.h`).
+pub const SO_COOKIE: c_int = 57;
+const SO_NETNS_COOKIE: c_int = 71;
 /// Where inner descriptors begin, if there is room: programs may count on the numbers below.
 const INNER: c_int = 256;
 
@@ -146,29 +149,36 @@ pub fn set_option<T: Copy>(fd: c_int, level: c_int, name: c_int, value: &T) -> b
 }
 
 /// Returns how many milliseconds a program gives calls (`SO_RCVTIMEO`, `SO_SNDTIMEO`), if it says.
-pub fn limit_of(fd: c_int, name: c_int) -> Option<i64> {
-    let limit: libc::timeval = option(fd, libc::SOL_SOCKET, name)?;
+pub fn ms_of(limit: libc::timeval) -> Option<i64> {
     let ms = limit.tv_sec.saturating_mul(1000).saturating_add((limit.tv_usec + 999) / 1000);
     (ms > 0).then_some(ms)
 }
 
-/// Returns the address family of a TCP socket, `None` for any other descriptor.
-pub fn tcp_family(fd: c_int) -> Option<c_int> {
-    let family = option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_DOMAIN)?;
-    let protocol = option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL)?;
-    (matches!(family, libc::AF_INET | libc::AF_INET6) && protocol == libc::IPPROTO_TCP)
-        .then_some(family)
+/// Returns the kernel's name of the network namespace of a socket, which is never 0.
+pub fn namespace(fd: c_int) -> Option<u64> {
+    option(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE)
 }
 
-/// Returns the address that an INET socket is bound to.
-pub fn local_address(fd: c_int) -> Option<Inet> {
+/// Returns whether a socket of INET is one of TCP.
+pub fn is_tcp(fd: c_int) -> bool {
+    option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
+}
+
+/// Returns the address family of a socket, and the address that it is bound to if that is one of INET.
+pub fn name(fd: c_int) -> Option<(c_int, Option<Inet>)> {
     let mut at = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut len = size_of::<libc::sockaddr_storage>() as socklen_t;
     // SAFETY: there are as many bytes, all of them zero or written.
     unsafe {
         let done = real::getsockname(fd, at.as_mut_ptr().cast(), &raw mut len);
-        if done == 0 { Inet::read(at.as_ptr().cast(), len) } else { None }
+        let family = c_int::from((*at.as_ptr()).ss_family);
+        (done == 0).then(|| (family, Inet::read(at.as_ptr().cast(), len)))
     }
+}
+
+/// Returns the address that an INET socket is bound to.
+pub fn local_address(fd: c_int) -> Option<Inet> {
+    name(fd)?.1
 }
 
 /// Opens a socket.
@@ -193,6 +203,15 @@ pub fn now_ms() -> i64 {
     at.tv_sec * 1000 + at.tv_nsec / 1_000_000
 }
 
+/// The same to within a few milliseconds, for less.
+pub fn about_ms() -> i64 {
+    // SAFETY: all zeros is a time.
+    let mut at: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: it is written there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut at) };
+    at.tv_sec * 1000 + at.tv_nsec / 1_000_000
+}
+
 /// The number of the process.
 pub fn pid() -> c_int {
     // SAFETY: it takes nothing.
@@ -207,6 +226,11 @@ pub extern "C" fn own_process() {
     OWNER.store(pid(), Relaxed);
 }
 
+/// Returns the number of the process without asking for it: that of the parent in a child that has no tables.
+pub fn own_pid() -> u32 {
+    OWNER.load(Relaxed) as u32
+}
+
 /// Returns whether the tables are about this process.
 pub fn is_own_process() -> bool {
     OWNER.load(Relaxed) == pid()
@@ -219,23 +243,59 @@ pub fn start() {
     unsafe { libc::pthread_atfork(None, None, Some(own_process)) };
 }
 
+/// Has the tests that change whose the tables are take turns.
+#[cfg(test)]
+pub fn owning() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    own_process();
+    turn
+}
+
 /// Lets a test be a child of `vfork`.
 #[cfg(test)]
 pub fn disown_process() {
     OWNER.store(1, Relaxed);
 }
 
-/// Waits for an event of a descriptor: more than 0 if something has happened, 0 for nothing, or -1. The thread may be
-/// cancelled meanwhile.
-pub fn wait(fd: c_int, events: libc::c_short, timeout_ms: c_int) -> c_int {
+/// Waits for events of a descriptor: those that have happened, 0 for nothing, or -1.
+pub fn wait(fd: c_int, events: libc::c_short, timeout_ms: c_int) -> libc::c_short {
     let mut polled = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: it is one.
-    unsafe { poll(&raw mut polled, 1, timeout_ms) }
+    match unsafe { libc::poll(&raw mut polled, 1, timeout_ms) } {
+        ready if ready > 0 => polled.revents,
+        other => other as libc::c_short,
+    }
+}
+
+/// Returns what has happened to a descriptor, of these events and of those that are always told: 0 for nothing.
+pub fn look(fd: c_int, events: libc::c_short) -> libc::c_short {
+    let mut polled = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: it is one.
+    match unsafe { libc::poll(&raw mut polled, 1, 0) } {
+        0 => 0,
+        ready if ready > 0 => polled.revents,
+        _ => libc::POLLNVAL,
+    }
+}
+
+/// Waits for events of an epoll descriptor: how many there are, or -1, and the `data` of each. The thread may be cancelled
+/// meanwhile.
+pub fn wait_epoll(fd: c_int, timeout_ms: c_int) -> (c_int, [u64; 2]) {
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
+    // SAFETY: there is room for two.
+    let count = unsafe { epoll_wait(fd, events.as_mut_ptr(), 2, timeout_ms) };
+    (count, events.map(|event| event.u64))
 }
 
 unsafe extern "C-unwind" {
     /// Unlike the crate's, it may be cancelled.
-    fn poll(polled: *mut libc::pollfd, count: libc::nfds_t, timeout_ms: c_int) -> c_int;
+    fn epoll_wait(
+        fd: c_int,
+        events: *mut libc::epoll_event,
+        room: c_int,
+        timeout_ms: c_int,
+    ) -> c_int;
 }
 
 unsafe extern "C" {

@@ -130,6 +130,9 @@ impl Watch {
     pub fn suspend(fd: c_int) -> Option<Self> {
         let place = place_of(fd)?;
         let (epoll, event) = (place.epoll.load(Relaxed), event_of(place));
+        if epoll == NONE {
+            return None;
+        }
         forget(fd);
         // SAFETY: no event is needed.
         let done = unsafe { real::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };

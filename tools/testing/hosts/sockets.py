@@ -11,6 +11,7 @@ from weftlab.suite import test
 
 from . import false_master, far, live
 from .arenas import given_back
+from .fabric import until
 from .far import ids
 from .migration import SYSFS, migrate, moving
 from .programs import running
@@ -60,6 +61,27 @@ def streams(bench):
         said = host.out(stream("open", 0, other, SERVICE, 1))
         if said != f"0 {errno}":
             raise Mismatch(f"{host.name}: where nothing listens: {said}")
+
+
+@test("weftctl ports shows how many sockets and queue pairs a link has")
+def shown(bench):
+    lab = bench.pair()
+    h1, h2 = lab["h1"], lab["h2"]
+    own, other = ids(lab)["h1"], ids(lab)["h2"]
+
+    def found():
+        # A port that has had sockets to itself has a link to itself, too.
+        links = [link for host, peer in ((h1, other), (h2, own))
+                 for link in host.weftctl_json("ports", "--cabled")["ports"][0]["links"]
+                 if int(link["peer_hwid"] or "0", 0) == peer]
+        return [(link["queue_pairs"], link["sockets"]) for link in links]
+
+    with serving(h2), holding(h1, other, "pull"), live.keeping(h1, own, h2, 0, 10) as work:
+        used = found()
+        work.whole()
+    if used != [(1, 1)] * 2:
+        raise Mismatch(f"queue pairs and sockets: {used}")
+    until("no queue pair and no socket", lambda: found() == [(0, 0)] * 2, 30)
 
 
 @test("S-1: two programs of a host have sockets at the same time, hundreds of them, and one more gets ENOBUFS")
