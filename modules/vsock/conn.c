@@ -3,7 +3,9 @@
  * A connection: how it begins, at either end, what changes its state, and how it ends.
  */
 #include <linux/cred.h>
+#include <linux/delay.h>
 #include <linux/err.h>
+#include <linux/jiffies.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 #include "vsock.h"
@@ -113,6 +115,21 @@ static struct weft_socket *vs_ask(struct vport *port, struct conn *conn)
 	return weft_socket_connect(port->port, &conn->to, &notifier);
 }
 
+/* As vs_ask(), and waits for a link, and for a function that is being replaced. */
+static struct weft_socket *vs_ask_patiently(struct conn *conn)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(LINK_MS);
+	const struct cred *own = override_creds(conn->cred);
+	struct weft_socket *made = vs_ask(conn->port, conn);
+
+	while (made == ERR_PTR(-EAGAIN) && time_before(jiffies, end)) {
+		msleep(AGAIN_MS);
+		made = vs_ask(conn->port, conn);
+	}
+	revert_creds(own);
+	return made;
+}
+
 static void vs_conn_work(struct work_struct *work)
 {
 	struct conn *conn = container_of(work, struct conn, work);
@@ -120,10 +137,7 @@ static void vs_conn_work(struct work_struct *work)
 	struct weft_socket *made = NULL;
 
 	if (conn->port) {
-		const struct cred *own = override_creds(conn->cred);
-
-		made = vs_ask(conn->port, conn);
-		revert_creds(own);
+		made = vs_ask_patiently(conn);
 		vs_put_port(conn->port);
 		conn->port = NULL;
 	}
@@ -210,8 +224,8 @@ int vs_connect(struct vsock_sock *vsk)
 	if (!IS_ERR(socket)) {
 		conn->socket = socket;
 		vs_put_port(port);
-	} else if (PTR_ERR(socket) == -EHOSTUNREACH) {
-		/* A link can be made to lead there, but that takes time. */
+	} else if (PTR_ERR(socket) == -EHOSTUNREACH || PTR_ERR(socket) == -EAGAIN) {
+		/* A link can be made to lead there, or the function moves: that takes time. */
 		conn->to.timeout_ms = LINK_MS;
 		conn->cred = get_current_cred();
 		conn->port = port;
@@ -269,7 +283,8 @@ static bool vs_accept(struct sock *listener, struct vport *port, const struct so
 	bool good;
 
 	if (listener->sk_state != TCP_LISTEN || listener->sk_shutdown ||
-	    listener->sk_type != SOCK_STREAM || sk_acceptq_is_full(listener))
+	    listener->sk_type != SOCK_STREAM || sk_acceptq_is_full(listener) ||
+	    !vs_is_alone(request->peer))
 		return false;
 	child = vsock_create_connected(listener);
 	if (!child)

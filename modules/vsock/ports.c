@@ -17,46 +17,93 @@ static u64 hosts[MAX_HOSTS];
 
 /* ---- addresses -------------------------------------------------------------- */
 
-/* VMADDR_CID_ANY: the host has none. */
+/*
+ * The high bits of a hardware id, which tell the functions of a port apart, are added to the low
+ * ones as in the Ethernet address of the port (rust/proto/ethernet.rs): the CID follows from that
+ * address. VMADDR_CID_ANY: the port has none.
+ */
 u32 vs_cid_of(u64 hwid)
 {
-	u32 cid = (u32)hwid + CID_BASE;
+	u64 bits = (hwid & GENMASK_ULL(45, 0)) ^ (hwid >> 46) << 28;
+	u32 cid = ((u32)bits ^ (u32)(bits >> 32) << 18) + CID_BASE;
 
-	return hwid && cid >= CID_BASE ? cid : VMADDR_CID_ANY;
+	return bits && cid >= CID_BASE ? cid : VMADDR_CID_ANY;
 }
 
-/* Returns the hardware id of the host of a CID, if the port reaches it, or 0. Lock held. */
-static u64 find_host(struct vport *port, u32 cid)
+/*
+ * Notes a port of a fabric, if it has the CID. Returns false if another one has it, too: then it
+ * would be luck which of them is reached.
+ */
+static bool note(u64 *found, u64 hwid, u32 cid)
+{
+	if (vs_cid_of(hwid) != cid || *found == hwid)
+		return true;
+	if (*found) {
+		pr_warn_ratelimited("%#llx and %#llx have the CID %u: neither is reached by it\n",
+				    *found, hwid, cid);
+		return false;
+	}
+	*found = hwid;
+	return true;
+}
+
+/* As note(), of all that a port reaches. Lock held. */
+static bool note_hosts(struct vport *port, u64 *found, u32 cid)
 {
 	struct weft_port_attr attr;
 	size_t count, n;
 
 	weft_query_port(port->port, &attr);
-	if (vs_cid_of(attr.hwid) == cid)
-		return attr.hwid;
+	if (!note(found, attr.hwid, cid))
+		return false;
 	count = min_t(size_t, weft_query_hosts(port->port, hosts, MAX_HOSTS), MAX_HOSTS);
 	for (n = 0; n < count; n++)
-		if (vs_cid_of(hosts[n]) == cid)
-			return hosts[n];
-	return 0;
+		if (!note(found, hosts[n], cid))
+			return false;
+	return true;
 }
 
-/* Returns a port that reaches the host of a CID, to be given back by vs_put_port(). */
+/*
+ * Returns a port that reaches that of a CID, to be given back by vs_put_port(); NULL: there is
+ * none, or more than one has the CID.
+ */
 struct vport *vs_get_host(u32 cid, u64 *hwid)
 {
-	struct vport *port, *found = NULL;
+	struct vport *port, *by = NULL;
 
+	if (cid == VMADDR_CID_ANY)
+		return NULL;
+	*hwid = 0;
 	mutex_lock(&vs_lock);
 	list_for_each_entry(port, &vs_ports, list) {
-		*hwid = find_host(port, cid);
-		if (*hwid) {
-			refcount_inc(&port->users);
-			found = port;
+		if (!note_hosts(port, hwid, cid)) {
+			by = NULL;
 			break;
 		}
+		if (*hwid && !by)
+			by = port;
 	}
+	if (by)
+		refcount_inc(&by->users);
 	mutex_unlock(&vs_lock);
-	return found;
+	return by;
+}
+
+/*
+ * Returns whether no other port that is known has the CID of this one. The port itself, which
+ * speaks by a link, need not be known yet.
+ */
+bool vs_is_alone(u64 hwid)
+{
+	u32 cid = vs_cid_of(hwid);
+	struct vport *port;
+	bool alone = cid != VMADDR_CID_ANY;
+
+	mutex_lock(&vs_lock);
+	list_for_each_entry(port, &vs_ports, list)
+		alone = alone && note_hosts(port, &hwid, cid);
+	mutex_unlock(&vs_lock);
+	return alone;
 }
 
 void vs_put_port(struct vport *port)

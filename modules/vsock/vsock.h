@@ -38,8 +38,10 @@
 /* CIDs below that are reserved, or likely to be those of virtual machines. */
 #define CID_BASE	4096U
 #define MAX_HOSTS	256
-/* How long to wait for a link that leads to the host, if there is none yet. */
+/* How long to wait for a link that leads to the host, if there is none yet, */
 #define LINK_MS		2000
+/* and after how long to ask again while the function is replaced by another one. */
+#define AGAIN_MS	20
 
 struct vport {
 	struct list_head list;
@@ -77,6 +79,7 @@ extern const struct vsock_transport vs_transport;
 /* ports.c */
 u32 vs_cid_of(u64 hwid);
 struct vport *vs_get_host(u32 cid, u64 *hwid);
+bool vs_is_alone(u64 hwid);
 void vs_put_port(struct vport *port);
 u32 vs_local_cid(void);
 bool vs_has_cid(struct vsock_sock *vsk, u32 cid);
@@ -87,12 +90,15 @@ int vs_connect(struct vsock_sock *vsk);
 void vs_leave(struct vsock_sock *vsk);
 void vs_ended(struct sock *sk, int down, int err);
 
-/* With the socket locked. */
+/*
+ * With the socket locked. While it connects there is none: the answer is the work item's, and
+ * poll() may look before that has run.
+ */
 static inline struct weft_socket *vs_socket(struct vsock_sock *vsk)
 {
 	struct conn *conn = ((struct weft_vsock *)vsk->trans)->conn;
 
-	return conn ? conn->socket : NULL;
+	return conn && sk_vsock(vsk)->sk_state != TCP_SYN_SENT ? conn->socket : NULL;
 }
 
 #endif /* WEFT_VSOCK_H */
