@@ -4,17 +4,19 @@
 //! what has ended. All of this is done by one work item.
 
 use super::{
-    address::address_of,
     peer::{Connected, Peer},
     Ethernet,
 };
-use crate::sys::{
-    client::Listener,
-    errno::{EADDRINUSE, ECONNABORTED, EPROTO},
-    ext::{self, weft_destination},
-    net::PEERS,
-    waitq::{Callback, WaitQueue, Woken},
-    work,
+use crate::{
+    proto::ethernet::address_of,
+    sys::{
+        client::{Listener, User},
+        errno::{EADDRINUSE, ECONNABORTED, EPROTO},
+        ext::{self, weft_destination},
+        net::PEERS,
+        waitq::{Callback, WaitQueue, Woken},
+        work,
+    },
 };
 use kernel::{
     prelude::*,
@@ -49,6 +51,8 @@ pub(super) struct Listening {
     _connected: Callback<Tend>,
     _changed: Callback<Tend>,
     listener: KBox<dyn Listener>,
+    /// An interface that is up would be lost with the port.
+    _user: KBox<dyn User>,
     /// The hardware id of the port.
     own: u64,
     /// After how long to look again.
@@ -60,14 +64,12 @@ pub(super) struct Listening {
 impl Listening {
     /// `EADDRINUSE`: a program listens on the service of interfaces.
     pub(super) fn new(ethernet: &Arc<Ethernet>) -> Result<Self> {
-        let waiters = Arc::pin_init(
-            WaitQueue::new(c"weft net", kernel::static_lock_class!()),
-            GFP_KERNEL,
-        )?;
+        let waiters = WaitQueue::shared(c"weft net", kernel::static_lock_class!(), GFP_KERNEL)?;
         Ok(Self {
             _connected: Callback::new(&waiters, Tend(ethernet.clone()))?,
             _changed: Callback::new(ethernet.port.changes(), Tend(ethernet.clone()))?,
             listener: ethernet.port.listen(SERVICE, PEERS as u32, waiters)?,
+            _user: ethernet.port.user()?,
             own: ethernet.port.attr().hwid,
             delay: FIRST_MS,
             hosts: 0,

@@ -7,20 +7,21 @@
 //! directions as messages, with a `struct virtio_net_hdr` before them. Of two hosts the one with the lower hardware
 //! id connects. This module must not know links, routes or `channel`.
 
-mod address;
 mod connect;
 mod peer;
 
 use self::{
-    address::{address_of, is_group},
     connect::Listening,
     peer::{Connected, Peer},
 };
-use crate::sys::{
-    client::{Pieces, Port},
-    errno::ENOTCONN,
-    net::{Device, Fate, Interface, Packet, COUNTERS, ETHERNET, HEADER, MAX_FRAME, PEERS},
-    work,
+use crate::{
+    proto::ethernet::{address_of, is_group},
+    sys::{
+        client::{Pieces, Port},
+        errno::ENOTCONN,
+        net::{Device, Fate, Interface, Packet, COUNTERS, ETHERNET, HEADER, MAX_FRAME, PEERS},
+        work,
+    },
 };
 use kernel::{
     impl_has_delayed_work, new_delayed_work, new_mutex,

@@ -2,12 +2,15 @@
 
 //! A peer of the interface, and the channel that leads there.
 
-use super::{address::address_of, Ethernet};
-use crate::sys::{
-    client::{Channel, Pieces},
-    gate::{Gate, Guard},
-    net::Device,
-    waitq::{Callback, WaitQueue, Woken},
+use super::Ethernet;
+use crate::{
+    proto::ethernet::is_of,
+    sys::{
+        client::{Channel, Pieces},
+        gate::{Gate, Guard},
+        net::Device,
+        waitq::{Callback, WaitQueue, Woken},
+    },
 };
 use kernel::{
     new_spinlock,
@@ -44,10 +47,7 @@ impl Connected {
         number: usize,
         make: impl FnOnce(Arc<WaitQueue>) -> Result<KBox<dyn Channel>>,
     ) -> Result<Self> {
-        let waiters = Arc::pin_init(
-            WaitQueue::new(c"weft net", kernel::static_lock_class!()),
-            GFP_KERNEL,
-        )?;
+        let waiters = WaitQueue::shared(c"weft net", kernel::static_lock_class!(), GFP_KERNEL)?;
         let device = ethernet.device;
         let callback = Callback::new(&waiters, Schedule { device, number })?;
         Ok(Self {
@@ -88,7 +88,7 @@ impl Peer {
     }
 
     pub(super) fn has_address(&self, address: [u8; 6]) -> bool {
-        self.hwid().is_some_and(|hwid| address_of(hwid) == address)
+        self.hwid().is_some_and(|hwid| is_of(address, hwid))
     }
 
     /// Returns the channel, while there is one.
