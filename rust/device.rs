@@ -11,6 +11,7 @@
 //! beyond what `Documentation/design.rst` draws. What the PCI core calls is in `driver`.
 
 mod clients;
+mod vfs;
 
 use self::clients::Clients;
 use crate::{
@@ -20,6 +21,7 @@ use crate::{
     fabric::Node,
     hw::{loopback, Events, Port, VfState},
     kclient::ClientPort,
+    matching::Matching,
     mem::Memory,
     proto::mr::vpd::Vpd,
     share::Shares,
@@ -64,6 +66,7 @@ struct Parts {
     memory: Arc<Memory>,
     registration: Arc<NodeReg>,
     shares: Arc<Shares>,
+    matching: Arc<Matching>,
     /// The port, as clients in the kernel see it.
     shown: Arc<Shown>,
 }
@@ -73,6 +76,7 @@ impl Parts {
         // Clients close what they have while the peers can still be told. For that they may wait for their
         // calls.
         self.node.await_no_port();
+        self.matching.close();
         self.shown.hide();
         self.registration.unregister();
         self.node.revoke();
@@ -135,7 +139,7 @@ impl Drop for Again<'_, '_> {
 }
 
 /// What makes connections of a port.
-type Connecting = (Arc<Channels>, Arc<Engine>, Arc<Sockets>);
+type Connecting = (Arc<Channels>, Arc<Engine>, Arc<Sockets>, Arc<Matching>);
 
 impl Device {
     /// `EOPNOTSUPP`: users could not map what the device and peers write.
@@ -190,7 +194,7 @@ impl Device {
                 Self::register(&node, &memory, shares.clone(), bound, sockets)?;
             Ok((Arc::new(registration, GFP_KERNEL)?, parts, shares))
         };
-        let (registration, (channels, engine, sockets), shares) =
+        let (registration, (channels, engine, sockets, matching), shares) =
             steps.step("character device", register)?;
         steps.step("start", || node.open(port))?;
         let shown = steps.step("clients in the kernel", || {
@@ -202,10 +206,10 @@ impl Device {
                 shares: shares.clone(),
                 minor: registration.minor() as u32,
             };
-            Ok(Arc::new(
-                Shown::new(Arc::new(port, GFP_KERNEL)?)?,
-                GFP_KERNEL,
-            )?)
+            let port = Arc::new(port, GFP_KERNEL)?;
+            let shown = Arc::new(Shown::new(port.clone())?, GFP_KERNEL)?;
+            matching.serve(port);
+            Ok(shown)
         })?;
         // Marked in the log, so that virtual functions that come and go are not mistaken for removed
         // devices.
@@ -227,6 +231,7 @@ impl Device {
             memory,
             registration,
             shares,
+            matching,
             shown,
         }))
     }
@@ -255,6 +260,7 @@ impl Device {
             endpoints.clone(),
         )?;
         node.set_client(clients)?;
+        let matching = Matching::new()?;
         let device = PortDevice {
             node: node.clone(),
             channels: channels.clone(),
@@ -262,10 +268,11 @@ impl Device {
             engine: engine.clone(),
             sockets: sockets.clone(),
             endpoints,
+            matching: matching.clone(),
             shares,
         };
         let registration = NodeReg::with_parent(Arc::new(device, GFP_KERNEL)?, dev)?;
-        Ok((registration, (channels, engine, sockets)))
+        Ok((registration, (channels, engine, sockets, matching)))
     }
 
     /// Does the same for a function that takes the place of another one, whose files stay open.
@@ -325,11 +332,12 @@ impl Device {
         self.take_down();
     }
 
-    /// Enables `count` virtual functions, or disables all if it is 0. `EBUSY`: one is in use.
+    /// Enables `count` virtual functions, or disables all if it is 0. `EBUSY`: one is in use; and errors of
+    /// [`vfs::enable`].
     pub(crate) fn set_vfs(&self, dev: &pci::Device<Core<'_>>, count: u32) -> Result {
         if count != 0 {
             self.node.port()?.vfs().ok_or(ENODEV)?;
-            return sys_pci::enable_vfs(dev, count);
+            return vfs::enable(dev, count);
         }
         // VFs of a function that does not answer are not in use. A program that begins to use a VF after
         // this check finds it gone.

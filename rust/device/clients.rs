@@ -8,7 +8,7 @@
 use crate::{
     channel::Channels,
     endpoint::Endpoints,
-    fabric::{Client, Node, Reason, Session, Usage},
+    fabric::{Client, Functions, Node, Reason, Session, Usage},
     hw::{Port, MAX_LINKS},
     proto::{link::Peer, pair::Ask, wire::Body},
     socket::Sockets,
@@ -172,10 +172,14 @@ impl Client for Clients {
     }
 
     fn usage(&self, link: usize) -> Usage {
-        self.channels.usage(link)
+        Usage {
+            queue_pairs: self.engine.connected(link),
+            sockets: self.sockets.count(link),
+            ..self.channels.usage(link)
+        }
     }
 
-    fn failures(&self) -> u64 {
-        self.endpoints.failures()
+    fn functions(&self) -> Functions {
+        self.endpoints.count()
     }
 }

@@ -61,6 +61,9 @@ pub(crate) trait LinkHost: Host {
     /// Returns the key of the fabric, if this port may have one.
     fn keyring(&self) -> Option<&Keyring>;
 
+    /// Returns whether a routed link is aimed at the function with this hardware id. Called with no link locked.
+    fn leads(&self, link: usize, hwid: u64) -> bool;
+
     /// Traces a message of so many bytes that is sent by the mailbox.
     fn trace_sent(&self, link: usize, message: &Message, bytes: usize);
 }

@@ -356,7 +356,7 @@ impl Link {
     }
 
     /// Returns whether a hello gives the hardware id of the neighbour, as far as that can be known: by what the
-    /// fabric attests, else by a proof, if there is a key. Sleeps.
+    /// fabric attests, of a routed link by the id that it is aimed at; and by a proof, if there is a key. Sleeps.
     fn believes(&self, node: &dyn LinkHost, port: &dyn Port, message: &Message) -> bool {
         if port.loopback_links().contains(&self.number) {
             return true;
@@ -366,6 +366,16 @@ impl Link {
         let router = port.router().filter(neighbour);
         if let Some(router) = router.filter(|router| router.attests()) {
             return self.attests(node, port, router, message.header.from.hwid);
+        }
+        // The fabric has attested the local id, and this host's manager knows what has it.
+        let claimed = message.header.from.hwid;
+        if self.is_far(port) && !node.leads(self.number, claimed) {
+            self.refuse(
+                node,
+                claimed,
+                fmt!("is none of the host that the link leads to"),
+            );
+            return false;
         }
         let Some(keyring) = node.keyring().filter(|keyring| keyring.nonce() != 0) else {
             return true;

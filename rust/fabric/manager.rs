@@ -2,8 +2,8 @@
 
 //! The fabric manager of this host: runs `proto::nm` on a port that has routes.
 //!
-//! It gives the port its local id and its route table, publishes which nodes are in the fabric, and sets
-//! the destinations of the routed links. It keeps the host's virtual hierarchy, as the master sends it.
+//! It gives the port its local id and its route table, publishes which nodes are in the fabric, and has the routed
+//! links follow. It keeps the host's virtual hierarchy, as the master sends it.
 //! Messages for it from the mailbox are only queued there: a work item of its own does everything else,
 //! because waiting until a route is in force may take a while, and the hellos of the neighbours must not
 //! wait for that. It must not know what routes are used for.
@@ -12,30 +12,28 @@
 //!
 //! `Manager::handing` is taken inside `Pcim::configurator` alone; its holder waits for the machine.
 //! `Manager::inner` is inside both, and outside the locks of the links, as the manager asks the links
-//! for their neighbours; the links never call it with their locks held. So is `Manager::aims`, which nests
-//! in `inner`. Of the client it calls only the
-//! methods whose documentation says so. The inbox, the calls and the view are innermost, and held for copies only; so is
+//! for their neighbours; the links never call it with their locks held. So is that of the aims of the links, which
+//! nests in `inner`. Of the client it calls only the
+//! methods whose documentation says so. The inbox and the view are innermost, and held for copies only; so is
 //! the keyring, and held while a tag is computed.
 
-mod aims;
 mod allow;
 mod assignments;
-mod call;
 mod hand;
 mod inbox;
 mod neighbours;
 mod routes;
 mod view;
+mod ways;
 
 pub(crate) use self::{
     assignments::Refusal,
     view::{Role, Standing, View},
+    ways::Listing,
 };
 
-use self::{
-    aims::Aims, allow::Allow, call::Call, inbox::Inbox, neighbours::Neighbours, routes::Routes,
-};
-use super::{host::ManagerHost, keyring::Keyring, witness::Witness, Pcim};
+use self::{allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes};
+use super::{host::ManagerHost, keyring::Keyring, witness::Witness, Pcim, Reaching};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
     proto::mac::{Mac, Tag},
@@ -51,7 +49,7 @@ use crate::{
         path::{Path, MAX_HOPS},
         table::{self, Slot},
     },
-    sys::{clock, errno::EHOSTUNREACH, memory::Memory, queue::Queue, waitq::WaitQueue},
+    sys::{clock, errno::EHOSTUNREACH, memory::Memory, waitq::WaitQueue},
 };
 use kernel::{
     new_mutex,
@@ -87,13 +85,10 @@ struct Inner {
 pub(crate) struct Manager {
     #[pin]
     inner: Mutex<Inner>,
-    /// Where routed links lead.
-    #[pin]
-    aims: Mutex<Aims>,
+    /// The routed links of the port.
+    reaching: Arc<Reaching>,
     #[pin]
     inbox: Mutex<Inbox>,
-    #[pin]
-    calls: Mutex<Queue<Call>>,
     #[pin]
     view: Mutex<View>,
     #[pin]
@@ -107,14 +102,11 @@ pub(crate) struct Manager {
     handed: WaitQueue,
     /// A hot-plug controller has reported something.
     plugged: Atomic<bool>,
-    /// Calls that were not followed.
-    refused: Atomic<u64>,
 }
 
 impl Manager {
-    /// Makes the manager of a port that is in no fabric yet, and has so many links to neighbours and
-    /// routed ones.
-    pub(super) fn new(near: usize, far: usize) -> Result<Arc<Self>> {
+    /// Makes the manager of a port that is in no fabric yet, and has these routed links.
+    pub(super) fn new(reaching: Arc<Reaching>) -> Result<Arc<Self>> {
         // The port has its hardware id once it has joined a fabric.
         let machine = Machine::new(
             0,
@@ -130,7 +122,6 @@ impl Manager {
         );
         let routes = Routes::new()?;
         let inbox = Inbox::new()?;
-        let calls = call::queue()?;
         let view = View::new()?;
         Arc::pin_init(
             pin_init!(Self {
@@ -146,16 +137,14 @@ impl Manager {
                     },
                     "weft manager"
                 ),
-                aims <- new_mutex!(Aims::new(near, far), "weft manager aims"),
+                reaching,
                 inbox <- new_mutex!(inbox, "weft manager inbox"),
-                calls <- new_mutex!(calls, "weft manager calls"),
                 view <- new_mutex!(view, "weft manager view"),
                 keyring <- Keyring::new(),
                 pcim <- Pcim::new(),
                 handing <- new_mutex!((), "weft manager handing"),
                 handed <- WaitQueue::new(c"weft manager", kernel::static_lock_class!()),
                 plugged: Atomic::new(false),
-                refused: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
@@ -325,8 +314,9 @@ impl Manager {
         }
         let untold = self.publish(node, machine, events);
         self.settle(node, machine);
-        let wanting = self.follow_aims(node, machine);
-        self.answer_calls(node, port);
+        // While the manager still looks for nodes, a missing node may yet be found.
+        let wanting = machine.found().is_some() && self.reaching.follow(node, self);
+        self.reaching.answer_calls(node, self, port);
         let now = clock::now_ms();
         let waits = missing.is_some() || neighbours.is_asking() || wanting || routes.has_stale();
         let again = waits.then_some(now + AGAIN_MS);

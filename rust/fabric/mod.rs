@@ -8,7 +8,7 @@
 //!
 //! The order, outermost first. The gate is not a lock: entering it never blocks.
 //!
-//! 1. the lock of the [`Manager`], then that of its aims;
+//! 1. the lock of the [`Manager`], then that of the aims of routed links ([`Reaching`]);
 //! 2. `Link::inner`, held while the state machine of the link runs and while messages are sent;
 //! 3. the locks of the [`Client`];
 //! 4. the locks of the port.
@@ -32,6 +32,7 @@ mod manager;
 mod node;
 mod pcim;
 mod power;
+mod reaching;
 mod turnstile;
 mod witness;
 
@@ -40,6 +41,7 @@ pub(crate) use self::{
     manager::{Manager, Refusal, Role, Standing, View},
     node::{Destination, Held, Node},
     pcim::{Pcim, Shown},
+    reaching::Reaching,
     turnstile::Inside,
 };
 pub(crate) use crate::proto::link::Reason;
@@ -73,6 +75,21 @@ pub(crate) struct Usage {
     pub(crate) pages: u64,
     /// Waiters that the timer woke because data had come without a doorbell.
     pub(crate) doorbells_lost: u64,
+    /// Queue pairs that are connected now.
+    pub(crate) queue_pairs: u32,
+    /// Sockets that are there now.
+    pub(crate) sockets: u32,
+}
+
+/// Functions of shared endpoints that programs use, for statistics.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Functions {
+    /// Those that are open now, and not broken.
+    pub(crate) open: u64,
+    /// Of those, the ones that are held until there is a route.
+    pub(crate) held: u64,
+    /// How often one has failed while a program used it.
+    pub(crate) failures: u64,
 }
 
 /// What uses the links of a node. `wake`, `kicked`, `moved` and `called` are called in hard interrupts,
@@ -173,9 +190,8 @@ pub(crate) trait Client: Send + Sync {
     /// Returns what the client uses on `link`, for statistics.
     fn usage(&self, link: usize) -> Usage;
 
-    /// Returns how often a function of a shared endpoint has failed while a program used it, for
-    /// statistics.
-    fn failures(&self) -> u64 {
-        0
+    /// Returns how many functions of shared endpoints are used, for statistics.
+    fn functions(&self) -> Functions {
+        Functions::default()
     }
 }

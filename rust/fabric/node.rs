@@ -8,11 +8,13 @@
 //! Each submodule implements one concern of the node. This file has what they share, and the access to
 //! the port. None of it may know what is done over a link.
 
-use super::{link::Link, power::Power, turnstile::Turnstile, Client, Manager, PortGuard};
+use super::{
+    link::Link, power::Power, turnstile::Turnstile, Client, Functions, Manager, PortGuard, Reaching,
+};
 use crate::{
     hw::{Identity, Port, MAX_LINKS},
     proto::pair::Asked,
-    sys::{gate::Gate, home::Home, throttle::Throttle, waitq::WaitQueue},
+    sys::{gate::Gate, home::Home, registry::Entry, throttle::Throttle, waitq::WaitQueue},
 };
 use kernel::{
     device::Device,
@@ -29,6 +31,7 @@ use kernel::{
 };
 
 mod events;
+mod function;
 mod host;
 mod inbox;
 mod life;
@@ -62,6 +65,11 @@ pub(crate) struct Node {
     timer: DelayedWork<Node>,
     /// The manager of the fabric, if the port has routes.
     manager: SetOnce<Arc<Manager>>,
+    /// The manager in the list for other functions of the endpoint.
+    #[pin]
+    listed: Mutex<Option<Entry>>,
+    /// The routed links, if the port can have any.
+    far: SetOnce<Arc<Reaching>>,
     #[pin]
     managing: DelayedWork<Node, MANAGING>,
     #[pin]
@@ -124,10 +132,8 @@ impl Node {
         for link in 0..MAX_LINKS {
             inboxes.push(Inbox::new(link)?, GFP_KERNEL)?;
         }
-        let reaching = Arc::pin_init(
-            WaitQueue::new(c"weft reaching", kernel::static_lock_class!()),
-            GFP_KERNEL,
-        )?;
+        let reaching =
+            WaitQueue::shared(c"weft reaching", kernel::static_lock_class!(), GFP_KERNEL)?;
         Arc::pin_init(
             try_pin_init!(Self {
                 home,
@@ -139,6 +145,8 @@ impl Node {
                 me <- new_mutex!(None, "weft node"),
                 timer <- new_delayed_work!("weft timer"),
                 manager: SetOnce::new(),
+                listed <- new_mutex!(None, "weft listed"),
+                far: SetOnce::new(),
                 managing <- new_delayed_work!("weft managing"),
                 sharing <- new_delayed_work!("weft sharing"),
                 power <- Power::new(),
@@ -178,9 +186,9 @@ impl Node {
         self.client.as_ref().map(|client| &**client)
     }
 
-    /// Returns [`Client::failures`], 0 without a client.
-    pub(crate) fn failures(&self) -> u64 {
-        self.client().map_or(0, Client::failures)
+    /// Returns [`Client::functions`], none without a client.
+    pub(crate) fn functions(&self) -> Functions {
+        self.client().map(Client::functions).unwrap_or_default()
     }
 
     /// Returns the device that the node belongs to now.

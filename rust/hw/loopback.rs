@@ -360,6 +360,10 @@ impl Port for Joined {
     fn owner(&self) -> Option<&dyn Owner> {
         self.port.owner()
     }
+
+    fn function(&self) -> u8 {
+        self.port.function()
+    }
 }
 
 impl Drop for Joined {

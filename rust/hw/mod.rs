@@ -47,7 +47,7 @@ pub(crate) use self::{
     owner::Owner,
     part::Part,
     rates::Rates,
-    routes::{Aim, FarLinks, Route, Router},
+    routes::{Aim, FarLinks, Guide, Route, Router},
     user_doorbells::UserDoorbells,
     vfs::{Vf, VfQuota, VfState, VirtualFunctions},
 };
@@ -192,6 +192,11 @@ pub(crate) trait Port: Send + Sync {
 
     /// Returns whether the port is attached to a fabric; `None` if the hardware does not tell.
     fn fabric(&self) -> Option<bool>;
+
+    /// Returns the number of this function at its port, by which other functions of the fabric address it.
+    fn function(&self) -> u8 {
+        0
+    }
 
     /// Returns the number of links to neighbours, up to [`MAX_NEIGHBOURS`].
     fn links(&self) -> usize;

@@ -3,7 +3,8 @@
 //! The owner of a virtual function, its physical function, as the driver of the virtual one sees it: it
 //! may belong to another system, hang, or be absent.
 
-use crate::proto::pair::Asked;
+use crate::proto::pair::{Asked, Way};
+use kernel::prelude::*;
 
 /// The owner of a virtual function.
 pub(crate) trait Owner: Send + Sync {
@@ -20,4 +21,9 @@ pub(crate) trait Owner: Send + Sync {
 
     /// Answers the request `asked`: `left` things are outstanding. May sleep.
     fn tell_left(&self, asked: Asked, left: u32);
+
+    /// Asks the owner for the way to the function with this hardware id. Sleeps, for at most half a second.
+    ///
+    /// `ETIMEDOUT` if it does not answer.
+    fn way(&self, hwid: u64) -> Result<Way>;
 }

@@ -3,7 +3,7 @@
 //! Access to ports that are not neighbours: routes to local ids, and routed links (`far` in names), each
 //! of which has one such port as its destination. This file must not know which routes are needed.
 
-use crate::sys::ext;
+use crate::{proto::pair::Way, sys::ext};
 use kernel::prelude::*;
 
 /// An entry of a port's route table: the link, and the virtual plane there, to a range of local ids.
@@ -82,6 +82,26 @@ pub(crate) struct Aim {
     /// Speed and width of the slowest of them, 0 if unknown.
     pub(crate) speed: u32,
     pub(crate) width: u32,
+}
+
+impl Aim {
+    /// Returns the destination at the end of a way, `None` if none is known.
+    pub(crate) fn by(way: &Way) -> Option<Self> {
+        (way.lid != 0).then(|| Self {
+            lid: way.lid,
+            hops: way.hops.into(),
+            speed: way.speed.into(),
+            width: way.width.into(),
+        })
+    }
+}
+
+/// Knows the ways to functions of other hosts, for ports that have no routes themselves.
+pub(crate) trait Guide: Send + Sync {
+    /// Returns the way from the port whose first function has the hardware id `port` to the function with the
+    /// hardware id `hwid`, as far as an id tells the function: one that has been exchanged for another function's is
+    /// looked for where it was. `None`: nothing is known of this port. Takes no lock for long.
+    fn way(&self, port: u64, hwid: u64) -> Option<Way>;
 }
 
 /// The routed links of a port. Their numbers begin at [`super::Port::links`].

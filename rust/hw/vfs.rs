@@ -3,6 +3,7 @@
 //! The virtual functions of a physical function: their quotas, their states and the identities that they
 //! carry. This file must not know why they migrate.
 
+use super::Guide;
 use crate::proto::pair::Ask;
 use kernel::prelude::*;
 
@@ -106,4 +107,7 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     /// Sends a request to the driver of VF `n`, now and again after each reset of the VF. The previous
     /// answer is forgotten. `ENOENT` if there is no such VF.
     fn ask(&self, n: usize, ask: Ask) -> Result;
+
+    /// Sets what answers VFs that ask for a way to another host. Before, and without it, none is known.
+    fn set_guide(&self, guide: &'static dyn Guide);
 }

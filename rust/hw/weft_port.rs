@@ -30,7 +30,7 @@ use crate::{
         Identity, LinkStatus, Losses, Mover, Owner, Port, Rates, Router, Source, UserDoorbells,
         VirtualFunctions, MAX_LINKS, MBOX_BYTES,
     },
-    proto::pair::{unwrap, wrap, Address},
+    proto::pair::{unwrap, wrap, Address, Via},
     sys::{
         area::Area,
         clock,
@@ -44,6 +44,7 @@ use crate::{
         trace, work,
     },
 };
+pub(crate) use bring_up::without_vectors;
 use chip::Chip;
 use kernel::{
     prelude::*,
@@ -96,6 +97,9 @@ const DMA_COUNTERS: [&CStr; 5] = [
     c"dma_reads",
 ];
 
+/// How many interrupt vectors a VF takes, with routed links.
+pub(crate) const VF_VECTORS: u32 = layout::far_vector(hw::MAX_NEIGHBOURS) + 1;
+
 /// The resources of one link.
 struct Link {
     /// The DMA channel for bulk data through the window.
@@ -138,6 +142,8 @@ pub(crate) struct WeftPort {
     irqs: IrqSet<Chip>,
     /// The links to neighbours, then the routed ones.
     links: KVec<Link>,
+    /// How many routed links may be aimed; the others have slots, and no memory in the quota.
+    far: usize,
     memory: DmaSource,
     /// The number of bytes that are requested for an arena.
     arena_wanted: u64,
@@ -147,6 +153,7 @@ pub(crate) struct WeftPort {
     slots: endpoint_slots::SlotTable,
     /// For a VF, which uses its PF's mailbox.
     to_pf: Option<Pin<KBox<to_pf::ToPf>>>,
+    /// For the first function of an endpoint.
     routes: Option<Pin<KBox<routes::Routes>>>,
     /// For a PF that can have VFs.
     vfs: Option<Pin<KBox<vfs::Vfs>>>,
@@ -345,18 +352,27 @@ impl WeftPort {
         u64::from(again) << 32 | u64::from(low)
     }
 
-    /// Sends a message through the mailbox to the neighbour on `link`. `ENOLINK` if the link is down.
-    fn post(&self, link: usize, msg: &[u8]) -> Result {
+    /// Where `link` leads. Not to be called for a routed link that has just been given back.
+    fn via(&self, link: usize) -> Via {
+        match self.far_link(link) {
+            Some(far) => Via::Lid(far.lid()),
+            None => Via::Link(link as u8),
+        }
+    }
+
+    /// Sends a message through the mailbox, to the function with this function's number there. `ENOLINK` if the
+    /// link is down.
+    fn post(&self, via: Via, msg: &[u8]) -> Result {
         let chip = &self.chip;
         let _send = self.locks.send.lock();
         chip.regs
             .write_bytes(ext::WEFT_R_MBOX_TX_DATA as usize, msg);
-        let to = match self.far_link(link) {
-            Some(far) => {
-                chip.write(ext::WEFT_R_MBOX_TX_LID, far.lid());
+        let to = match via {
+            Via::Lid(lid) => {
+                chip.write(ext::WEFT_R_MBOX_TX_LID, lid);
                 ext::WEFT_MBOX_TX_ROUTED
             }
-            None => link as u32,
+            Via::Link(link) => link.into(),
         };
         chip.write(ext::WEFT_R_MBOX_TX_CTRL, to | (msg.len() as u32) << 8);
         // All ones, too: a port that is gone has no links.
@@ -369,14 +385,22 @@ impl WeftPort {
     /// Forwards messages between VFs and neighbours.
     fn pump(&self) {
         if let Some(vfs) = &self.vfs {
-            vfs.pump(&|link, address: Address, message| {
+            vfs.pump(&|via, address: Address, message| {
                 let mut buf = [0; MBOX_BYTES];
                 let Some(bytes) = wrap(address, message, &mut buf) else {
                     return;
                 };
                 // A message to a link that is down is lost.
-                let _ = self.post(link, buf.get(..bytes).unwrap_or_default());
+                let _ = self.post(via, buf.get(..bytes).unwrap_or_default());
             });
+        }
+    }
+
+    /// Returns the source of a message that has come so.
+    fn source(&self, via: Via) -> Source {
+        match via {
+            Via::Link(link) => Source::Link(link.into()),
+            Via::Lid(lid) => self.link_to(lid).map_or(Source::Lid(lid), Source::Link),
         }
     }
 
@@ -388,19 +412,17 @@ impl WeftPort {
         }
         let near = field(status, ext::WEFT_MBOX_LINK) as usize;
         let from = field(status, ext::WEFT_MBOX_FROM);
-        let source = if status & ext::WEFT_MBOX_RX_ROUTED == 0 {
+        let via = if status & ext::WEFT_MBOX_RX_ROUTED == 0 {
             Some(near)
                 .filter(|link| *link < self.chip.caps.links)
-                .map(Source::Link)
-        } else if from == 0 {
-            let lid = self.chip.read(ext::WEFT_R_MBOX_RX_LID);
-            Some(self.link_to(lid).map_or(Source::Lid(lid), Source::Link))
+                .map(|link| Via::Link(link as u8))
         } else {
-            // Routed links lead to first functions only.
-            None
+            // Routed links lead to functions of the same number only.
+            let lid = self.chip.read(ext::WEFT_R_MBOX_RX_LID);
+            (from == self.chip.caps.function.into()).then_some(Via::Lid(lid))
         };
         Some(Head {
-            source,
+            via,
             bytes: field(status, ext::WEFT_MBOX_LEN) as usize,
             from,
         })
@@ -410,7 +432,7 @@ impl WeftPort {
 /// The head of a message: its sender and length, before the data are read.
 struct Head {
     /// `None`: it is for no function here.
-    source: Option<Source>,
+    via: Option<Via>,
     bytes: usize,
     /// The function of the neighbour that has sent it.
     from: u32,
@@ -435,6 +457,12 @@ impl Port for WeftPort {
     fn fabric(&self) -> Option<bool> {
         let status = self.chip.read(ext::WEFT_R_STATUS);
         Some(status != u32::MAX && status & ext::WEFT_STATUS_FABRIC != 0)
+    }
+
+    fn function(&self) -> u8 {
+        // Read each time: the PF may exchange the numbers of VFs.
+        let number = self.chip.read(ext::WEFT_R_FUNCTION) & ext::WEFT_FUNCTION_NUMBER;
+        number as u8
     }
 
     fn links(&self) -> usize {
@@ -608,49 +636,44 @@ impl Port for WeftPort {
         if msg.is_empty() || msg.len() > MBOX_BYTES {
             return Err(EINVAL);
         }
+        let via = self.via(link);
         match &self.to_pf {
-            Some(to_pf) if !to_pf.send(&self.chip, link, msg) => Err(ENOLINK.into()),
+            Some(to_pf) if !to_pf.send(&self.chip, via, msg) => Err(ENOLINK.into()),
             Some(_) => Ok(()),
-            None => self.post(link, msg),
+            None => self.post(via, msg),
         }
     }
 
     fn recv(&self, buf: &mut [u8; MBOX_BYTES]) -> Option<(Source, usize)> {
         let chip = &self.chip;
         if let Some(to_pf) = &self.to_pf {
-            let (link, len) = to_pf.recv(chip, buf)?;
-            return Some((Source::Link(link), len));
+            let (via, len) = to_pf.recv(chip, buf)?;
+            return Some((self.source(via), len));
         }
         let _recv = self.locks.recv.lock();
         self.pump();
         for _ in 0..ext::WEFT_MBOX_DEPTH {
             let Head {
-                source,
+                via,
                 bytes: len,
                 from,
             } = self.rx_head()?;
-            let source = source.filter(|_| (1..=MBOX_BYTES).contains(&len));
-            if source.is_some() {
+            let via = via.filter(|_| (1..=MBOX_BYTES).contains(&len));
+            if via.is_some() {
                 let message = buf.get_mut(..len).unwrap_or_default();
                 chip.regs
                     .read_bytes(ext::WEFT_R_MBOX_RX_DATA as usize, message);
             }
             chip.write(ext::WEFT_R_MBOX_RX_POP, 1);
-            let Some(source) = source else {
+            let Some(via) = via else {
                 continue;
             };
             let Some(opened) = unwrap(buf.get(..len).unwrap_or_default()) else {
-                return Some((source, len));
+                return Some((self.source(via), len));
             };
-            // A message for a VF, which has no routed links, or a malformed one.
-            let near = match source {
-                Source::Link(link) if link < chip.caps.links => Some(link),
-                _ => None,
-            };
-            if let (Some(link), Some(vfs), Ok((address, message))) =
-                (near, self.vfs.as_ref(), opened)
-            {
-                vfs.deliver(link, from, address, message);
+            // A message for a VF, or a malformed one.
+            if let (Some(vfs), Ok((address, message))) = (self.vfs.as_ref(), opened) {
+                vfs.deliver(via, from, address, message);
                 self.pump();
             }
         }

@@ -66,12 +66,12 @@ impl Node {
 
     /// Handles a message of a port to which no link leads: a hello of a host asks for one. Others are late.
     fn hear_call(&self, lid: u32, message: &[u8]) {
-        let (Some(manager), Ok(message)) = (self.manager(), Message::parse(message)) else {
+        let (Some(far), Ok(message)) = (self.far(), Message::parse(message)) else {
             return;
         };
         if matches!(message.body, Body::Hello(_)) {
             trace::mbox_recv(&self.dev(), u32::MAX, message.body.kind().into(), 0);
-            manager.called(lid, message);
+            far.called(lid, message);
             self.manage();
         }
     }

@@ -42,6 +42,8 @@ impl Node {
     /// Sleeps. May be called again.
     pub(crate) fn revoke(self: &Arc<Self>) {
         self.await_no_port();
+        let listed = self.listed.lock().take();
+        drop(listed);
         self.take_port(Reason::Removed, || self.tell_closed());
         if let Some(client) = self.client() {
             client.retired();
@@ -77,6 +79,9 @@ impl Node {
         self.home.set(dev);
         if let Some(client) = self.client() {
             client.adopted(self);
+        }
+        if let Some(far) = self.far() {
+            far.forget();
         }
         let port = self.give_port(port)?;
         self.parked.store(false, Release);

@@ -28,6 +28,10 @@ impl LinkHost for Node {
         self.inboxes.get(link).is_some_and(|inbox| inbox.has(f))
     }
 
+    fn leads(&self, link: usize, hwid: u64) -> bool {
+        self.far().is_some_and(|far| far.leads(link, hwid))
+    }
+
     fn trace_sent(&self, link: usize, message: &Message, bytes: usize) {
         let kind = message.body.kind().into();
         trace::mbox_send(&self.dev(), link as u32, kind, bytes as u32);

@@ -2,12 +2,17 @@
 
 //! The fabric manager of a node whose port has routes: when it runs, and what other modules use of it.
 
-use super::{super::Manager, host::OfNode, Node, MANAGING, SHARING};
+use super::{
+    super::{Manager, Reaching},
+    function::{OfFunction, GUIDE},
+    host::OfNode,
+    Node, MANAGING, SHARING,
+};
 use crate::{
     fabric::View,
     hw::Port,
     proto::{mr::due::Due, reach::Counts},
-    sys::work,
+    sys::{registry::Entry, work},
 };
 use kernel::{prelude::*, sync::Arc, time::msecs_to_jiffies, workqueue::WorkItem};
 
@@ -15,10 +20,15 @@ impl WorkItem<MANAGING> for Node {
     type Pointer = Arc<Node>;
 
     fn run(this: Arc<Node>) {
-        let (Some(port), Some(manager)) = (this.port_at_work(), this.manager()) else {
+        let Some(port) = this.port_at_work() else {
             return;
         };
-        if let Some(delay) = manager.run(&*this, &**port) {
+        let delay = match (this.manager(), this.far()) {
+            (Some(manager), _) => manager.run(&*this, &**port),
+            (None, Some(far)) => far.run(&*this, &OfFunction(&this), &**port),
+            (None, None) => None,
+        };
+        if let Some(delay) = delay {
             // The gate is entered here, as in the timer.
             work::again_unbound_in::<_, MANAGING>(&this, msecs_to_jiffies(delay));
         }
@@ -41,17 +51,34 @@ impl WorkItem<SHARING> for Node {
 }
 
 impl Node {
-    /// Gives the node a manager of the fabric, if `port`, which is to become its port, has routes.
-    /// `EBUSY`: it has one.
+    /// Gives the node a manager of the fabric, if `port`, which is to become its port, has routes, and what aims
+    /// the routed links, if it can have any. `EBUSY`: it has either.
     pub(crate) fn add_manager(&self, port: &dyn Port) -> Result {
-        if port.router().is_none() {
+        if let Some(vfs) = port.vfs() {
+            vfs.set_guide(&GUIDE);
+        }
+        let count = port.far_links().len();
+        let is_router = port.router().is_some();
+        if count == 0 && !is_router {
             return Ok(());
         }
-        let far = port.far().map_or(0, |far| far.count());
-        match self.manager.populate(Manager::new(port.links(), far)?) {
+        let far = Reaching::new(port.links(), count)?;
+        if is_router {
+            let manager = Manager::new(far.clone())?;
+            *self.listed.lock() = Some(Entry::new(manager.clone())?);
+            if !self.manager.populate(manager) {
+                return Err(EBUSY);
+            }
+        }
+        match self.far.populate(far) {
             true => Ok(()),
             false => Err(EBUSY),
         }
+    }
+
+    /// Returns the routed links, if the port can have any.
+    pub(crate) fn far(&self) -> Option<&Reaching> {
+        self.far.as_ref().map(|far| &**far)
     }
 
     /// Returns the manager of the fabric, if the port has routes.
@@ -93,9 +120,9 @@ impl Node {
         Ok((attests, manager.keyring().nonce() != 0))
     }
 
-    /// Returns the number of routed links, and how many are in use. `ENOENT`: the port has no manager.
+    /// Returns the number of routed links, and how many are in use. `ENOENT`: the port cannot have any.
     pub(crate) fn routed(&self) -> Result<(usize, Counts)> {
-        Ok(self.manager().ok_or(ENOENT)?.routed(self))
+        Ok(self.far().ok_or(ENOENT)?.routed(self))
     }
 
     /// Sets the links that no route leads over, a bit each. `EINVAL`: there is no such link.
@@ -109,9 +136,9 @@ impl Node {
         Ok(())
     }
 
-    /// Schedules the manager to look at what has changed.
+    /// Schedules the manager, or what aims routed links without one, to look at what has changed.
     pub(in crate::fabric) fn manage(&self) {
-        if self.manager().is_none() {
+        if self.manager().is_none() && self.far().is_none() {
             return;
         }
         if let Some(me) = &*self.me.lock() {

@@ -5,9 +5,9 @@
 //!
 //! Which link that is, the manager says. This file must not know what the call opens then.
 
-use super::Node;
+use super::{function::OfFunction, Node};
 use crate::{
-    fabric::{link::Link, turnstile::Inside},
+    fabric::{link::Link, reaching::Ways, turnstile::Inside},
     hw::Port,
     share::{Charge, Payer},
     sys::{
@@ -75,8 +75,8 @@ impl Drop for Held<'_> {
 impl Node {
     /// Notes that a user has something open on a link, for however short.
     pub(crate) fn touch(&self, link: usize) {
-        if let Some(manager) = self.manager() {
-            manager.touch(link);
+        if let Some(far) = self.far() {
+            far.touch(link);
         }
     }
 
@@ -126,8 +126,13 @@ impl Node {
             Held::new(link, peer, payer, port)
         };
         let may = |port: &dyn Port| payer.may_take_link(&port.far_links());
-        let manager = self.manager().ok_or(EHOSTUNREACH)?;
-        manager.lead(self, peer, may, hold).map(Some)
+        let far = self.far().ok_or(EHOSTUNREACH)?;
+        let own = OfFunction(self);
+        let ways: &dyn Ways = match self.manager() {
+            Some(manager) => manager,
+            None => &own,
+        };
+        far.lead(self, ways, peer, may, hold).map(Some)
     }
 
     /// As [`Node::find`]; if no link leads to the wanted host, and the caller has not named one, aims a
@@ -146,12 +151,22 @@ impl Node {
         let unreached = Error::from(EHOSTUNREACH);
         let until = clock::now_ms() + u64::from(timeout);
         let loopback = self.port()?.loopback_links();
+        let mut to = to;
         loop {
             match self.find(payer, to) {
                 Err(e) if e == unreached => {}
                 found => return found.inspect(|held| self.touch(held.link())),
             }
-            if to.peer == 0 || to.link.is_some() {
+            if to.peer == 0 {
+                return Err(unreached);
+            }
+            // Afterwards it is no host's.
+            let counterpart = self.counterpart(&**self.port()?, to.peer);
+            if let Some(peer) = counterpart {
+                to.peer = peer;
+                continue;
+            }
+            if to.link.is_some() {
                 return Err(unreached);
             }
             let left = until.saturating_sub(clock::now_ms());
@@ -161,8 +176,8 @@ impl Node {
             // It counts as used while this call waits.
             let aimed = self.lead(payer, to.peer)?;
             let is_lost = |aimed: &Held<'_>| {
-                let mut manager = self.manager().into_iter();
-                !manager.any(|manager| manager.leads(aimed.link(), to.peer))
+                let mut far = self.far().into_iter();
+                !far.any(|far| far.leads(aimed.link(), to.peer))
             };
             // Another link may come to lead there: a cable is plugged in.
             let over = || {

@@ -65,8 +65,8 @@ impl Node {
         if let Some(ms) = self.power.sample(port, clock::now_ms()) {
             delay = delay.min(ms as Msecs);
         }
-        if let Some(manager) = self.manager() {
-            manager.keep_aims(self);
+        if let Some(far) = self.far() {
+            far.keep_aims(self);
         }
         self.clear_links(port);
         if let Some(ms) = self.keep_rest(port) {

@@ -14,7 +14,7 @@ use crate::{
     hw::{
         arena::{new_arena, MAX_ARENA, MIN_ARENA},
         endpoint_slots::WINDOW_BYTES,
-        Events, Port,
+        Events, Port, MAX_FAR,
     },
     sys::{
         area::{Area, Cache},
@@ -23,7 +23,7 @@ use crate::{
         gate::Gate,
         iomap::{IoMap, Region, Regs},
         irq::{IrqSet, Line},
-        pci::Enabled,
+        pci::{vf_bar, Enabled},
         steps::Steps,
     },
 };
@@ -33,10 +33,14 @@ use kernel::{
     fmt, new_mutex, pci,
     prelude::*,
     str::CString,
-    sync::{atomic::Atomic, Arc},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc,
+    },
 };
 
-/// Returns the size of each arena of a VF, a part of the quota that its PF answers, at most `most`.
+/// Returns the size of each arena of a VF, a part of the quota that its PF answers, at most `most`, and for how many
+/// routed links there are arenas then.
 ///
 /// `ENODEV` if the PF does not answer; `ENOSPC` if the quota is too small. Sleeps.
 fn arena_of_vf(
@@ -44,7 +48,7 @@ fn arena_of_vf(
     chip: &Chip,
     to_pf: &to_pf::ToPf,
     most: usize,
-) -> Result<usize> {
+) -> Result<(usize, usize)> {
     let Some(quota) = to_pf.ask(chip) else {
         dev_err!(
             dev,
@@ -64,8 +68,43 @@ fn arena_of_vf(
         );
         return Err(ENOSPC);
     }
+    // What links to neighbours leave; the hardware has a VF use routes if it may use all links.
+    let near = u64::from(links);
+    let all_links = quota.links.count_ones() as usize == chip.caps.links;
+    let carried = (quota.bytes / MIN_ARENA as u64).saturating_sub(near) as usize;
+    let far = chip.caps.far.min(if all_links { carried } else { 0 });
+    if far < chip.caps.far {
+        dev_info!(
+            dev,
+            "can have links to {} hosts that are no neighbours, and has slots for {}: its quota is {} bytes and the \
+             links {:#x}\n",
+            far,
+            chip.caps.far,
+            quota.bytes,
+            quota.links
+        );
+    }
+    let each = (quota.bytes / (near + far as u64)).min(most as u64);
     // A power of two, as the arenas of the PF.
-    Ok(1 << each.ilog2())
+    Ok((1 << each.ilog2(), far))
+}
+
+/// Returns how many slots each virtual function has, 0 if there are none.
+fn slots_of_vfs(dev: &pci::Device<Core<'_>>, chip: &Chip) -> usize {
+    let shift = chip.read(ext::WEFT_R_SLOT_SHIFT);
+    let windows = vf_bar(dev, ext::WEFT_BAR_WINDOW).map_or(0, |bar| bar.bytes);
+    // Each slot is there twice, see `weft_regs.h`.
+    windows
+        .checked_shr(shift.saturating_add(1))
+        .map_or(0, |slots| slots as usize)
+}
+
+/// How often a function has found too few vectors.
+static WITHOUT_VECTORS: Atomic<u32> = Atomic::new(0);
+
+/// Returns how often a function has not been bound because there are too few interrupt vectors.
+pub(crate) fn without_vectors() -> u32 {
+    WITHOUT_VECTORS.load(Relaxed)
 }
 
 /// Resets a VF when its probe fails: by that the PF learns that the VF has no driver.
@@ -169,14 +208,17 @@ impl WeftPort {
         // Dropped before the device is disabled. Forgotten once there is a port, which resets itself.
         let held = chip.clone();
         let reset = ResetOnDrop(&held);
-        let arena = match &to_pf {
+        let (arena, far) = match &to_pf {
             Some(to_pf) => arena_of_vf(bound, &chip, to_pf, arena)?,
-            None => arena,
+            None => (arena, chip.caps.far),
         };
         let vfs = steps.step("virtual functions", || {
-            // The default quota of bytes: as much as one arena of this function, but at least the
-            // minimum for all links.
-            vfs::Vfs::new(&chip, arena.max(chip.caps.links * MIN_ARENA) as u64)
+            // The default quota of bytes: as much as one arena of this function for the links to neighbours, but at
+            // least the minimum for each, and in proportion for routed ones.
+            let (near, slots) = (chip.caps.links, slots_of_vfs(dev, &chip));
+            let each = (arena / near).max(MIN_ARENA);
+            let all = slots.clamp(near, near + MAX_FAR);
+            vfs::Vfs::new(&chip, (each * all) as u64, slots)
         })?;
         let routes = steps.step("routes", || routes::Routes::new(&chip))?;
         let (windows, mapped, slots) = steps.step("windows", || new_windows(dev, &chip))?;
@@ -213,7 +255,11 @@ impl WeftPort {
             dev.set_master();
             let lines = lines(&chip)?;
             let last = lines.iter().map(|line| line.vector).max();
-            IrqSet::new(dev, &chip, last.unwrap_or(0) + 1, lines)
+            IrqSet::new(dev, &chip, last.unwrap_or(0) + 1, lines).inspect_err(|e| {
+                if *e == ENOSPC {
+                    WITHOUT_VECTORS.fetch_add(1, Relaxed);
+                }
+            })
         })?;
         let locks = KBox::pin_init(
             pin_init!(Locks {
@@ -229,6 +275,7 @@ impl WeftPort {
             Self {
                 irqs,
                 links,
+                far,
                 memory: source,
                 arena_wanted: arena as u64,
                 suspended: Atomic::new(false),

@@ -29,11 +29,16 @@ pub(super) struct Capabilities {
     pub(super) has_kick: bool,
     /// This is a virtual function.
     pub(super) is_vf: bool,
-    /// This is the first function of its endpoint, which alone has the routes.
-    pub(super) is_first: bool,
+    /// The number of the function when the port was bound.
+    pub(super) function: u8,
 }
 
 impl Capabilities {
+    /// This is the first function of its endpoint, which alone has the routes.
+    pub(super) fn is_first(&self) -> bool {
+        self.function == 0
+    }
+
     /// Reads the capabilities. `ENODEV` if this is not a port that the driver supports, which is logged.
     pub(super) fn read(regs: &Regs, dev: &Device) -> Result<Self> {
         let id = regs.read32(ext::WEFT_R_ID as usize);
@@ -78,16 +83,17 @@ impl Capabilities {
             channels,
             has_kick,
             is_vf,
-            is_first: function & ext::WEFT_FUNCTION_NUMBER == 0,
+            function: (function & ext::WEFT_FUNCTION_NUMBER) as u8,
         };
         caps.check(cap0, cap1, dev)?;
-        let needed = ext::WEFT_CAP1_ROUTES | ext::WEFT_CAP1_MBOX_LID;
-        let routes =
-            cap1 & needed == needed && links == MAX_NEIGHBOURS && has_kick && caps.is_first;
+        let mailbox = if is_vf { 0 } else { ext::WEFT_CAP1_MBOX_LID };
+        let needed = ext::WEFT_CAP1_ROUTES | mailbox;
+        // Of the number of a VF the PF decides: it says what it gives.
+        let routes = cap1 & needed == needed && links == MAX_NEIGHBOURS && (has_kick || is_vf);
         if routes {
             let (far, what) = far_links(cap0, links);
             caps.far = far;
-            if far < MAX_FAR {
+            if far < MAX_FAR && !is_vf {
                 dev_info!(
                     dev,
                     "can have links to {} hosts that are no neighbours: there are no more {}\n",
@@ -97,7 +103,7 @@ impl Capabilities {
             }
         }
         let (count, scarce) = endpoint_slots(cap0, links + caps.far);
-        caps.endpoint_slots = if routes { count } else { 0 };
+        caps.endpoint_slots = if routes && caps.is_first() { count } else { 0 };
         caps.scarce = scarce;
         Ok(caps)
     }

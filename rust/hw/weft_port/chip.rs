@@ -82,8 +82,9 @@ impl Chip {
     /// Returns the mask of all doorbells that are used.
     pub(super) fn doorbells(&self) -> u32 {
         let links = self.caps.links + self.caps.far;
-        ((1u64 << (2 * links + usize::from(self.caps.has_kick) + self.caps.endpoint_slots)) - 1)
-            as u32
+        // Those of routed links follow the one of users of this host, also if that is not used.
+        let kick = self.caps.has_kick || self.caps.far != 0;
+        ((1u64 << (2 * links + usize::from(kick) + self.caps.endpoint_slots)) - 1) as u32
     }
 
     /// Returns the mask of the doorbells of endpoint slots.

@@ -100,7 +100,7 @@ impl WeftPort {
     /// Where slots and doorbell pages of `link` lead.
     pub(super) fn dest(&self, link: usize) -> u32 {
         match self.far_link(link) {
-            // To the function that has the routes there, as here.
+            // To the function with the number that this one has.
             Some(far) => ext::WEFT_DEST_LID | far.lid(),
             None => ext::WEFT_DEST_LINK | link as u32,
         }
@@ -130,10 +130,10 @@ impl WeftPort {
     }
 
     /// The same for all of them, after a reset. Also lets messages in that come over routes: by them other
-    /// hosts ask for a link, so they come while no link is aimed as well.
+    /// hosts ask for a link, so they come while no link is aimed as well. A PF has those of its VFs.
     pub(super) fn point_all(&self) {
         let _tables = self.locks.tables.lock();
-        if self.count() != 0 {
+        if self.count() != 0 || self.vfs.is_some() {
             let gates = ext::WEFT_R_MBOX_VPS as usize;
             self.chip.regs.write64(gates, ALL_GATES);
         }
@@ -208,7 +208,7 @@ impl WeftPort {
 
 impl FarLinks for WeftPort {
     fn count(&self) -> usize {
-        self.links.len() - self.chip.caps.links
+        self.far
     }
 
     fn aimed(&self, link: usize) -> Option<Aim> {

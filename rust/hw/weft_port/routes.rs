@@ -46,7 +46,7 @@ impl Routes {
     pub(super) fn new(chip: &Arc<Chip>) -> Result<Option<Pin<KBox<Self>>>> {
         let cap = chip.read(ext::WEFT_R_ROUTE_CAP);
         let has = chip.read(ext::WEFT_R_CAP1) & ext::WEFT_CAP1_ROUTES != 0;
-        if !has || chip.caps.is_vf || !chip.caps.is_first || cap == u32::MAX {
+        if !has || !chip.caps.is_first() || cap == u32::MAX {
             return Ok(None);
         }
         let hops = field(cap, ext::WEFT_ROUTE_CAP_HOPS) as usize;

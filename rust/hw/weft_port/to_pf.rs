@@ -8,7 +8,7 @@
 use super::{chip::Chip, pair::Pair, WeftPort};
 use crate::{
     hw::{Owner, MBOX_BYTES},
-    proto::pair::{Asked, Assembler, Note, Packed, Quota, PAIR_BYTES},
+    proto::pair::{Asked, Assembler, Note, Packed, Quota, Via, Way, PAIR_BYTES},
     sys::ext,
 };
 use kernel::{
@@ -24,6 +24,11 @@ use kernel::{
 /// How long to wait until the PF takes a note, and for its answer to the hello.
 const PATIENCE: Delta = Delta::from_millis(100);
 const ANSWER_TIME: Delta = Delta::from_secs(3);
+/// How long to wait for the answer to a question for a way, after which part of that to ask again, as a note may get
+/// lost, and how often to look.
+const WAY_TIME: Delta = Delta::from_millis(400);
+const WAY_AGAIN: Delta = Delta::from_millis(150);
+const WAY_POLL: Delta = Delta::from_micros(500);
 const POLL: Delta = Delta::from_micros(50);
 
 /// The state of the sending side.
@@ -32,7 +37,8 @@ struct Out {
     number: u8,
 }
 
-/// The mailbox to the PF, and through it to neighbours. None of its locks is taken inside another.
+/// The mailbox to the PF, and through it to other hosts. Of its locks `seeking` is outside of `out` and `way`,
+/// and `inbox` outside of `way`; no other is taken inside another.
 #[pin_data]
 pub(super) struct ToPf {
     #[pin]
@@ -45,6 +51,12 @@ pub(super) struct ToPf {
     told: Atomic<bool>,
     /// The last request of the PF, an [`Asked`].
     asked: Atomic<u32>,
+    /// Held by the caller that asks for a way: there is one question at a time.
+    #[pin]
+    seeking: Mutex<()>,
+    /// The last answer.
+    #[pin]
+    way: Mutex<Option<(u64, Way)>>,
 }
 
 impl ToPf {
@@ -56,6 +68,8 @@ impl ToPf {
                 users: Atomic::new(false),
                 told: Atomic::new(true),
                 asked: Atomic::new(Asked::default().word()),
+                seeking <- new_mutex!((), "weft_port::seeking"),
+                way <- new_mutex!(None, "weft_port::way"),
             }),
             GFP_KERNEL,
         )
@@ -131,19 +145,44 @@ impl ToPf {
         }
     }
 
-    /// Sends `msg` to the neighbour on `link`. Returns false if it cannot be sent, or if the PF does not
+    /// Asks the PF for the way to the function with this hardware id. Another thread takes the answer, by
+    /// [`ToPf::recv`]. `None` without an answer. Sleeps.
+    fn seek(&self, chip: &Chip, hwid: u64) -> Option<Way> {
+        let _seeking = self.seeking.lock();
+        *self.way.lock() = None;
+        let since = Instant::<Monotonic>::now();
+        let mut asked: Option<Instant<Monotonic>> = None;
+        while since.elapsed() < WAY_TIME {
+            if asked.is_none_or(|asked| asked.elapsed() >= WAY_AGAIN) {
+                let _out = self.out.lock();
+                if !Self::post(chip, &Packed::seek(hwid)) {
+                    return None;
+                }
+                asked = Some(Instant::now());
+            }
+            if let Some((found, way)) = *self.way.lock() {
+                if found == hwid {
+                    return Some(way);
+                }
+            }
+            fsleep(WAY_POLL);
+        }
+        None
+    }
+
+    /// Sends `msg` by a link or a route. Returns false if it cannot be sent, or if the PF does not
     /// take it. Sleeps.
-    pub(super) fn send(&self, chip: &Chip, link: usize, msg: &[u8]) -> bool {
+    pub(super) fn send(&self, chip: &Chip, via: Via, msg: &[u8]) -> bool {
         let mut out = self.out.lock();
         out.number = out.number.wrapping_add(1);
         let number = out.number;
-        let piece = |index| Packed::piece(msg, link as u8, number, index);
+        let piece = |index| Packed::piece(msg, via, number, index);
         let mut pieces = (0..).map_while(piece).peekable();
         pieces.peek().is_some() && pieces.all(|piece| Self::post(chip, &piece))
     }
 
     /// As [`crate::hw::Port::recv`].
-    pub(super) fn recv(&self, chip: &Chip, buf: &mut [u8; MBOX_BYTES]) -> Option<(usize, usize)> {
+    pub(super) fn recv(&self, chip: &Chip, buf: &mut [u8; MBOX_BYTES]) -> Option<(Via, usize)> {
         self.tell_again(chip);
         let mut inbox = self.inbox.lock();
         let mut note = [0; PAIR_BYTES];
@@ -156,16 +195,24 @@ impl ToPf {
                     self.asked.store(asked.word(), Relaxed);
                     continue;
                 }
+                Ok(Note::Way(hwid, way)) => {
+                    *self.way.lock() = Some((hwid, way));
+                    continue;
+                }
                 _ => continue,
             };
-            let Ok(Some((link, message))) = inbox.push(piece) else {
+            let Ok(Some((via, message))) = inbox.push(piece) else {
                 continue;
             };
-            if link < chip.caps.links {
+            let is_one = match via {
+                Via::Link(link) => usize::from(link) < chip.caps.links,
+                Via::Lid(lid) => lid != 0 && chip.caps.far != 0,
+            };
+            if is_one {
                 for (to, from) in buf.iter_mut().zip(message) {
                     *to = *from;
                 }
-                return Some((link, message.len()));
+                return Some((via, message.len()));
             }
         }
         None
@@ -196,5 +243,10 @@ impl Owner for WeftPort {
         if let Some(to_pf) = &self.to_pf {
             to_pf.tell_left(&self.chip, asked, left);
         }
+    }
+
+    fn way(&self, hwid: u64) -> Result<Way> {
+        let to_pf = self.to_pf.as_ref().ok_or(ENODEV)?;
+        to_pf.seek(&self.chip, hwid).ok_or(ETIMEDOUT)
     }
 }

@@ -13,14 +13,16 @@ use super::{
     pair::Pair,
 };
 use crate::{
-    hw::{identity_map, Vf, VfQuota, VfState, VirtualFunctions},
-    proto::pair::{self, Address, Ask, Asked, Assembler, Note, Packed, Quota, PAIR_BYTES},
+    hw::{identity_map, Guide, Vf, VfQuota, VfState, VirtualFunctions, MAX_FAR},
+    proto::pair::{
+        self, own_hwid, Address, Ask, Asked, Assembler, Note, Packed, Quota, Via, Way, PAIR_BYTES,
+    },
     sys::{errno::EOPNOTSUPP, ext},
 };
 use kernel::{
     new_mutex,
     prelude::*,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, SetOnce},
     time::{delay::fsleep, Delta, Instant, Monotonic},
 };
 
@@ -33,15 +35,13 @@ const BURST: u32 = 256;
 const INTERVAL: Delta = Delta::from_millis(200);
 /// The minimum rate, in bytes per second: with less, transfers take so long that they time out.
 const LEAST_RATE: u64 = 64 << 10;
-/// The position of the function's number in a hardware id.
-const NUMBER_SHIFT: u32 = 58;
 const PAUSE: Delta = Delta::from_millis(1);
 /// How long to try to give VFs their own numbers.
 const RENUMBER_TIME: Delta = Delta::from_secs(1);
 
 /// A message on its way to a VF.
 struct Parcel {
-    link: u8,
+    via: Via,
     bytes: usize,
     message: [u8; pair::MAX_BYTES],
 }
@@ -67,6 +67,8 @@ struct Kept {
     ask: Asked,
     ask_due: bool,
     left: Option<u32>,
+    /// The answer to its last question for a way, until it is sent.
+    way: Option<(u64, Way)>,
     /// How often it may still be served in this interval.
     looks: u32,
     since: Instant<Monotonic>,
@@ -87,6 +89,7 @@ impl Kept {
             ask: Asked::default(),
             ask_due: false,
             left: None,
+            way: None,
             looks: BURST,
             since: Instant::now(),
         };
@@ -103,6 +106,7 @@ impl Kept {
         self.users = false;
         self.ask_due = false;
         self.left = None;
+        self.way = None;
     }
 
     /// Returns whether the VF may be served now, once.
@@ -127,15 +131,21 @@ impl Kept {
         if self.ask_due {
             return Some(Packed::ask(self.ask));
         }
+        if let Some((hwid, way)) = &self.way {
+            return Some(Packed::way(*hwid, way));
+        }
         let parcel = self.outbox.first()?;
         let message = parcel.message.get(..parcel.bytes)?;
-        Packed::piece(message, parcel.link, self.number, self.piece)
+        Packed::piece(message, parcel.via, self.number, self.piece)
     }
 
     /// Records that the note of [`Kept::next`] was sent.
     fn sent(&mut self) {
         // In the order of `next`.
         if core::mem::take(&mut self.tell) || core::mem::take(&mut self.ask_due) {
+            return;
+        }
+        if self.way.take().is_some() {
             return;
         }
         self.piece += 1;
@@ -149,6 +159,17 @@ impl Kept {
     }
 }
 
+/// Returns whether a VF may communicate by one of `links` links to neighbours; by routes, if it may use all
+/// of them, as the hardware has it.
+fn may_use(quota: &VfQuota, via: Via, links: usize) -> bool {
+    match via {
+        Via::Link(link) => usize::from(link) < links && quota.links >> link & 1 != 0,
+        Via::Lid(lid) => {
+            (1..=ext::WEFT_DEST_WHERE).contains(&lid) && quota.links == (1 << links) - 1
+        }
+    }
+}
+
 /// All VFs that can be enabled.
 #[pin_data]
 pub(super) struct Vfs {
@@ -156,6 +177,8 @@ pub(super) struct Vfs {
     /// The number of this function, and the own number of VF 0.
     pf: u8,
     first: u8,
+    /// Knows the ways to other hosts.
+    guide: SetOnce<&'static dyn Guide>,
     #[pin]
     all: Mutex<All>,
 }
@@ -166,13 +189,17 @@ struct All {
     again: u32,
 }
 
-/// Passes on a message of a VF to a link, through this PF's mailbox: link, address, message.
-pub(super) type Post<'a> = &'a dyn Fn(usize, Address, &[u8]);
+/// Passes on a message of a VF through this PF's mailbox: where to, address, message.
+pub(super) type Post<'a> = &'a dyn Fn(Via, Address, &[u8]);
 
 impl Vfs {
-    /// Returns `None` if this function has no VFs. By default neighbours may access `bytes` bytes of
-    /// each VF.
-    pub(super) fn new(chip: &Arc<Chip>, bytes: u64) -> Result<Option<Pin<KBox<Self>>>> {
+    /// Returns `None` if this function has no VFs. By default other hosts may access `bytes` bytes of
+    /// each VF. Each has `slots` slots.
+    pub(super) fn new(
+        chip: &Arc<Chip>,
+        bytes: u64,
+        slots: usize,
+    ) -> Result<Option<Pin<KBox<Self>>>> {
         let function = chip.read(ext::WEFT_R_FUNCTION);
         if function == u32::MAX || function & ext::WEFT_FUNCTION_VF != 0 {
             return Ok(None);
@@ -187,13 +214,17 @@ impl Vfs {
         let mut kept = KVec::with_capacity(total, GFP_KERNEL)?;
         for n in 0..total {
             let number = Self::number_of(chip, n);
-            // The resources that the links need, and as peers the functions with the same number.
+            // The resources that the links need, also routed ones, and as peers the functions with the same number.
             let links = chip.caps.links as u32;
+            let far = slots.saturating_sub(chip.caps.links).min(MAX_FAR) as u32;
+            let all = links + far;
+            // See `layout`: those of routed links begin behind that of users of this host.
+            let bells = 2 * all + u32::from(far != 0);
             let quota = VfQuota {
-                slots: links,
-                apertures: links,
-                doorbells: 2 * links,
-                pages: 2 * links,
+                slots: all,
+                apertures: all,
+                doorbells: bells,
+                pages: bells,
                 bytes,
                 links: (1 << links) - 1,
                 channels: links,
@@ -209,6 +240,7 @@ impl Vfs {
                 chip: chip.clone(),
                 pf: number as u8,
                 first,
+                guide: SetOnce::new(),
                 all <- new_mutex!(all, "weft_port::vfs"),
             }),
             GFP_KERNEL,
@@ -301,10 +333,10 @@ impl Vfs {
         all.again = 0;
     }
 
-    /// Queues a message that function `sender` of the neighbour on `link` has sent, for the VF with
+    /// Queues a message that function `sender` of the port behind `via` has sent, for the VF with
     /// number `address.to`. Drops it if that VF may not communicate with `address.from`, or if its queue
     /// is full.
-    pub(super) fn deliver(&self, link: usize, sender: u32, address: Address, message: &[u8]) {
+    pub(super) fn deliver(&self, via: Via, sender: u32, address: Address, message: &[u8]) {
         // Only a PF sends messages of VFs, and only of its own.
         if sender >= ext::WEFT_PFS {
             return;
@@ -319,13 +351,13 @@ impl Vfs {
         let quota = &kept.quota;
         // In this order: the number of a VF of the sender is a valid bit number of `peers`.
         let allowed = of_sender.contains(&address.from.into())
-            && quota.links >> link & 1 != 0
+            && may_use(quota, via, self.chip.caps.links)
             && quota.peers >> address.from & 1 != 0;
         if !allowed || !kept.greeted || kept.outbox.len() >= QUEUE {
             return;
         }
         let mut parcel = Parcel {
-            link: link as u8,
+            via,
             bytes: message.len(),
             message: [0; pair::MAX_BYTES],
         };
@@ -400,21 +432,29 @@ impl Vfs {
             Ok(Note::Left(asked, left)) if asked == kept.ask => kept.left = Some(left),
             Ok(Note::Users(any)) => kept.users = any,
             Ok(Note::Piece(piece)) => {
-                let links = kept.quota.links;
                 let function = kept.known_as;
-                if let Ok(Some((link, message))) = kept.inbox.push(piece) {
+                let links = self.chip.caps.links;
+                let quota = kept.quota;
+                if let Ok(Some((via, message))) = kept.inbox.push(piece) {
                     // To the function with the same number: only slots and doorbells address other
                     // peers.
                     let address = Address {
                         to: function,
                         from: function,
                     };
-                    if link < self.chip.caps.links && links >> link & 1 != 0 {
-                        post(link, address, message);
+                    if may_use(&quota, via, links) {
+                        post(via, address, message);
                     }
                 }
             }
-            Ok(Note::Quota(_) | Note::Ask(_) | Note::Left(..)) | Err(_) => {}
+            Ok(Note::Seek(hwid)) => {
+                let pf = self.chip.regs.read64(ext::WEFT_R_HWID as usize);
+                let guide = self.guide.as_ref();
+                let way = guide.and_then(|guide| guide.way(own_hwid(pf, self.pf), hwid));
+                // Without an answer the VF asks again.
+                kept.way = way.map(|way| (hwid, way));
+            }
+            Ok(Note::Quota(_) | Note::Ask(_) | Note::Left(..) | Note::Way(..)) | Err(_) => {}
         }
     }
 }
@@ -490,7 +530,7 @@ impl VirtualFunctions for Vfs {
         if pf == 0 || pf == u64::MAX {
             return 0;
         }
-        pf ^ (u64::from(self.pf) ^ u64::from(self.function(n))) << NUMBER_SHIFT
+        own_hwid(pf, self.pf ^ self.function(n))
     }
 
     fn offers(&self) -> [u32; 4] {
@@ -543,5 +583,9 @@ impl VirtualFunctions for Vfs {
         kept.left = None;
         all.again |= 1 << n;
         Ok(())
+    }
+
+    fn set_guide(&self, guide: &'static dyn Guide) {
+        self.guide.populate(guide);
     }
 }

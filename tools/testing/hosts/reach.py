@@ -81,7 +81,7 @@ class Use:
 
     def __init__(self, lab, node, to, before=""):
         self.guest, self.path = lab[place(node)[0]], f"/mnt/run/{node}-{to}"
-        words = line(node, "--json", "ping", "--to", hwid(to), "--count", 1200, "--interval", 0.05, "--timeout", PATIENCE)
+        words = line(node, "--json", "ping", "--to", hwid(to), "--count", 10**6, "--interval", 0.05, "--timeout", PATIENCE)
         self.job = self.guest.start_job(f"exec {before} {words} >{self.path}")
         self.lab, self.node = lab, node
 

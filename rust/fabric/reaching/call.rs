@@ -3,13 +3,13 @@
 //! Calls: hellos of hosts to which no link leads. Such a host has aimed a link at this one, and asks for one
 //! back.
 //!
-//! A call is not believed beyond what the manager knows by itself: the link is aimed at the node that has this
+//! A call is not believed beyond what this host's manager knows by itself: the link is aimed at the node that has this
 //! hardware id and this local id, or at none. What a call may take, `proto::reach` says.
 
 use super::{
     super::host::{ManagerHost, Spared},
-    aims::{is_next_door, target},
-    Manager,
+    aims::is_next_door,
+    Reaching, Ways,
 };
 use crate::{
     hw::Port,
@@ -37,8 +37,8 @@ pub(super) fn queue() -> Result<Queue<Call>> {
     Queue::new(none, DEPTH)
 }
 
-impl Manager {
-    /// Queues a call for [`Self::run`]. One that finds no room is lost.
+impl Reaching {
+    /// Queues a call for [`Self::answer_calls`]. One that finds no room is lost.
     pub(in crate::fabric) fn called(&self, lid: u32, hello: Message) {
         let _ = self.calls.lock().put(Call { lid, hello });
     }
@@ -49,25 +49,37 @@ impl Manager {
     }
 
     /// Follows the calls that wait, as far as they may be.
-    pub(super) fn answer_calls(&self, node: &dyn ManagerHost, port: &dyn Port) {
+    pub(in crate::fabric) fn answer_calls(
+        &self,
+        node: &dyn ManagerHost,
+        ways: &dyn Ways,
+        port: &dyn Port,
+    ) {
         for _ in 0..DEPTH {
             let next = self.calls.lock().take();
             let Some(call) = next else {
                 return;
             };
-            if !self.answer(node, port, &call) {
+            if !self.answer(node, ways, port, &call) {
                 self.refused.fetch_add(1, Relaxed);
             }
         }
     }
 
     /// Aims a link at the host that calls. Returns false if that is refused.
-    fn answer(&self, node: &dyn ManagerHost, port: &dyn Port, call: &Call) -> bool {
+    fn answer(
+        &self,
+        node: &dyn ManagerHost,
+        ways: &dyn Ways,
+        port: &dyn Port,
+        call: &Call,
+    ) -> bool {
         let hwid = call.hello.header.from.hwid;
-        if self.keyring.nonce() != 0 && !self.keyring.is_proved(&call.hello) {
+        let keyring = ways.keyring().filter(|keyring| keyring.nonce() != 0);
+        if keyring.is_some_and(|keyring| !keyring.is_proved(&call.hello)) {
             return false;
         }
-        let aim = self.look(|view| target(view, hwid));
+        let aim = ways.aim(hwid, None);
         let Some(aim) = aim.filter(|aim| aim.lid == call.lid) else {
             return false;
         };

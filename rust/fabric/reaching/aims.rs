@@ -3,19 +3,15 @@
 //! Where the routed links of the port lead: aims them at hosts that programs connect to, or that call, and
 //! keeps them there while routes and local ids change.
 //!
-//! Which link is taken, and for how long a link stays, `proto::reach` says. A host that only does not answer
-//! keeps its link as long as its master has a route lead there.
+//! Which link is taken, and for how long a link stays, `proto::reach` says.
 
 use super::{
     super::host::{ManagerHost, Spared},
-    Machine, Manager, View,
+    Reaching, Ways,
 };
 use crate::{
     hw::{Aim, Port, MAX_FAR},
-    proto::{
-        nm::kind::is_host,
-        reach::{Counts, Reach, Use},
-    },
+    proto::reach::{Counts, Reach, Use},
     sys::{clock, errno::EHOSTUNREACH},
 };
 use kernel::prelude::*;
@@ -70,37 +66,27 @@ impl Aims {
         Ok(())
     }
 
-    /// Follows the routes and local ids that there are now. Returns true if something failed and is to be
-    /// tried again.
-    fn follow(&mut self, node: &dyn ManagerHost, manager: &Manager) -> bool {
-        let mut again = false;
-        for link in 0..MAX_FAR {
-            let Some(hwid) = self.reach.host_at(link) else {
-                continue;
-            };
-            let before = self.aims.get(link).copied().flatten();
-            let aim = manager.look(|view| match target(view, hwid) {
-                None if is_silent(view, hwid, before) => before,
-                found => found,
-            });
-            if aim == before {
-                continue;
-            }
-            let done = match aim {
-                Some(_) => self.set(node, link, aim, Spared::Nothing),
-                None => self.free(node, link, Spared::Nothing),
-            };
-            if let Err(why) = done {
-                again = true;
-                node.complain(fmt!(
-                    "link {} cannot be aimed at local id {}: {:?}; trying again",
-                    self.first + link,
-                    aim.map_or(0, |aim| aim.lid),
-                    why
-                ));
-            }
+    /// Returns the host that a link leads to, and what it is aimed at.
+    fn led(&self, link: usize) -> Option<(u64, Option<Aim>)> {
+        let hwid = self.reach.host_at(link)?;
+        Some((hwid, self.aims.get(link).copied().flatten()))
+    }
+
+    /// Aims a link anew that leads to a host. Returns false if it failed and is to be tried again.
+    fn again(&mut self, node: &dyn ManagerHost, link: usize, aim: Option<Aim>) -> bool {
+        let done = match aim {
+            Some(_) => self.set(node, link, aim, Spared::Nothing),
+            None => self.free(node, link, Spared::Nothing),
+        };
+        if let Err(why) = &done {
+            node.complain(fmt!(
+                "link {} cannot be aimed at local id {}: {:?}; trying again",
+                self.first + link,
+                aim.map_or(0, |aim| aim.lid),
+                why
+            ));
         }
-        again
+        done.is_ok()
     }
 
     /// Aims a link at a host to which none leads. Returns the link.
@@ -127,42 +113,40 @@ enum Untaken {
     Failed(Error),
 }
 
-/// Returns whether a host has not answered this node, while its master still has a route lead there:
-/// then it is the questions that were lost, as on a shared cable.
-fn is_silent(view: &View, hwid: u64, aim: Option<Aim>) -> bool {
-    let mut known = view.members().iter().filter(|m| m.known);
-    let mut routes = view.routes().iter();
-    known.all(|m| m.info.hwid != hwid)
-        && aim.is_some_and(|aim| routes.any(|(to, ..)| *to == aim.lid))
-}
-
-/// Returns what a link to a host is to be aimed at; `None`: no such host, or no route leads there.
-pub(super) fn target(view: &View, hwid: u64) -> Option<Aim> {
-    let mut others = view.members().iter().skip(1);
-    let m = others.find(|m| m.known && is_host(m.info.hwid) && m.info.hwid == hwid)?;
-    let lid = m.info.lid;
-    let mut routes = view.routes().iter();
-    let (_, hops, _) = *routes.find(|(to, ..)| lid != 0 && *to == lid)?;
-    let (speed, width) = m.route.slowest;
-    Some(Aim {
-        lid,
-        hops: hops.into(),
-        speed: speed.into(),
-        width: width.into(),
-    })
-}
-
 /// Returns whether a link to a neighbour leads to the host, to which a link could be aimed by `aim`, or will do so
 /// when both drivers have met there.
 pub(super) fn is_next_door(node: &dyn ManagerHost, port: &dyn Port, hwid: u64, aim: &Aim) -> bool {
     aim.hops == 1 || (0..port.links()).any(|link| node.peer_hwid(port, link) == Some(hwid))
 }
 
-impl Manager {
-    /// Has the aims follow what the manager has found. Returns true if this has to be called again.
-    pub(super) fn follow_aims(&self, node: &dyn ManagerHost, machine: &Machine) -> bool {
-        // While the manager still looks for nodes, a missing node may yet be found.
-        machine.found().is_some() && self.aims.lock().follow(node, self)
+impl Reaching {
+    /// Follows the routes and local ids that there are now. Returns true if something failed and is to be
+    /// tried again.
+    pub(in crate::fabric) fn follow(&self, node: &dyn ManagerHost, ways: &dyn Ways) -> bool {
+        let mut again = false;
+        for link in 0..MAX_FAR {
+            let Some((hwid, before)) = self.aims.lock().led(link) else {
+                continue;
+            };
+            // Not with the lock held: it may take a while.
+            let aim = ways.aim(hwid, before);
+            let mut aims = self.aims.lock();
+            if aim != before && aims.led(link) == Some((hwid, before)) {
+                again |= !aims.again(node, link, aim);
+            }
+        }
+        again
+    }
+
+    /// Returns whether any link leads to a host.
+    pub(in crate::fabric) fn is_led(&self) -> bool {
+        let aims = self.aims.lock();
+        (0..MAX_FAR).any(|link| aims.led(link).is_some())
+    }
+
+    /// Notes that another port has taken the place of the one that was aimed: [`Self::follow`] aims its links.
+    pub(in crate::fabric) fn forget(&self) {
+        self.aims.lock().aims = [None; MAX_FAR];
     }
 
     /// Aims a routed link at the host `hwid`, if none leads there and one `may` be taken. Returns what `hold` makes
@@ -173,20 +157,27 @@ impl Manager {
     pub(in crate::fabric) fn lead<T>(
         &self,
         node: &dyn ManagerHost,
+        ways: &dyn Ways,
         hwid: u64,
         may: impl FnOnce(&dyn Port) -> Result,
         hold: impl FnOnce(&dyn Port, usize) -> Result<T>,
     ) -> Result<T> {
         let port = node.port_at_work().ok_or(EHOSTUNREACH)?;
-        let mut aims = self.aims.lock();
+        let aims = self.aims.lock();
         let first = aims.first;
         if let Some(link) = aims.reach.link_to(hwid) {
             return hold(&**port, first + link);
         }
-        let aim = self.look(|view| target(view, hwid));
+        drop(aims);
+        let aim = ways.aim(hwid, None);
         let aim = aim.filter(|aim| !is_next_door(node, &**port, hwid, aim));
         let aim = aim.ok_or(EHOSTUNREACH)?;
         may(&**port)?;
+        let mut aims = self.aims.lock();
+        // Another call may have been as fast.
+        if let Some(link) = aims.reach.link_to(hwid) {
+            return hold(&**port, first + link);
+        }
         match aims.take(node, hwid, aim) {
             Ok(link) => hold(&**port, first + link),
             Err(Untaken::Failed(why)) => Err(why),
