@@ -37,6 +37,7 @@
 #define   WEFT_EP_CAP_SEGMENTS		0x000000ff	/* of a WQE, sources and destinations */
 #define   WEFT_EP_CAP_ENTRIES		0x0000ff00	/* log2 of the most of a queue */
 #define   WEFT_EP_CAP_BYTES		0x00ff0000	/* log2 of the most of a WQE */
+#define   WEFT_EP_CAP_HOLDS		0x01000000	/* has HOLD, and ROUTE to PROBE */
 #define WEFT_EP_FUNCTION		0x0c	/* [7:0] VE, [15:8] function of it */
 #define WEFT_EP_STATUS			0x10
 #define   WEFT_EP_ENABLED		0x00000001
@@ -46,6 +47,7 @@
 #define   WEFT_EP_WQE_PUSH		0x00000002	/* the host writes WQEs here */
 #define   WEFT_EP_DATA_PUSH		0x00000004	/* the host moves data, by this memory */
 #define   WEFT_EP_CQE_PULL		0x00000008	/* the host reads CQEs here */
+#define   WEFT_EP_HOLD			0x00000010	/* works while GO is ROUTE */
 #define   WEFT_EP_RING			0x00000100	/* ring a doorbell for each CQE: */
 #define   WEFT_EP_DOORBELL		0x001f0000	/* this one */
 #define WEFT_EP_WQ			0x20	/* work queue, group */
@@ -55,6 +57,12 @@
 #define   WEFT_EP_Q_DOORBELL		0x10	/* elements passed since ENABLE */
 #define   WEFT_EP_Q_TAKEN		0x14	/* elements taken */
 #define   WEFT_EP_Q_OFFSET		0x18	/* of the next element, in the queue */
+#define WEFT_EP_ROUTE			0x60	/* number of the route to the host, 0: none */
+#define   WEFT_EP_ROUTE_LAST		0x7fffffff	/* the highest; then from 1 again */
+#define WEFT_EP_GO			0x64	/* the route by which it may work */
+#define WEFT_EP_GO_SEEN			0x68	/* what it has seen in GO */
+#define WEFT_EP_PROBED			0x6c	/* whether it could read at PROBE then: 1 */
+#define WEFT_EP_PROBE			0x70	/* 64: in the host's aperture space, 0: nothing */
 #define WEFT_EP_REGISTERS		0x80
 #define WEFT_EP_MEMORY			0x1000	/* free for queues and data, to the end */
 

@@ -9,6 +9,7 @@
 use super::memory::Memory;
 use crate::{
     fabric::Node,
+    hw::endpoint_slots::InboundMapping,
     sys::{
         iomap::Cache,
         vma::{Fault, NewVma, Outcome, SharedPage},
@@ -63,6 +64,8 @@ pub(crate) struct Area {
     bytes: u64,
     /// The address by which the function names it.
     pub(super) at: u64,
+    /// Whether the function may read it, and write it.
+    rights: (bool, bool),
     cache: Cache,
     /// Mapped in place of pages that were taken away.
     blank: SharedPage,
@@ -75,6 +78,7 @@ impl Area {
         (id, slot, n): (u64, usize, usize),
         at: u64,
         bytes: u64,
+        rights: (bool, bool),
         memory: Backing,
     ) -> Result<Arc<Self>> {
         let cache = match memory {
@@ -88,6 +92,7 @@ impl Area {
                 slot,
                 bytes,
                 at,
+                rights,
                 cache,
                 blank: SharedPage::new()?,
                 memory <- new_mutex!(memory, "weft area"),
@@ -125,6 +130,22 @@ impl Area {
     /// Returns whether it is in memory of this host.
     pub(super) fn is_of_host(&self) -> bool {
         matches!(*self.memory.lock(), Backing::Host(_))
+    }
+
+    /// Returns how it is opened to the function, if it is in memory of this host.
+    pub(super) fn mapping(&self) -> Option<InboundMapping> {
+        let memory = self.memory.lock();
+        let Backing::Host(memory) = &*memory else {
+            return None;
+        };
+        let (read, write) = self.rights;
+        Some(InboundMapping {
+            offset: self.at,
+            addr: memory.addr,
+            bytes: self.bytes,
+            read,
+            write,
+        })
     }
 
     /// Takes the memory away. The caller zaps the pages before it reuses the memory.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     fabric::Node,
-    hw::endpoint_slots::{InboundMapping, INBOUND_MAPPINGS},
+    hw::endpoint_slots::INBOUND_MAPPINGS,
     proto::{
         endpoint::{part, FUNCTION_BYTES},
         mr::hierarchy::Given,
@@ -49,7 +49,7 @@ impl Function {
         endpoints: &Endpoints,
         node: &Node,
         bytes: u64,
-        (read, write): (bool, bool),
+        rights: (bool, bool),
     ) -> Result<Arc<Area>> {
         let bytes = bytes.clamp(1, MAX_AREA).next_multiple_of(PAGE_SIZE as u64);
         Self::check(&self.inner.lock())?;
@@ -60,7 +60,6 @@ impl Function {
             true => None,
             false => Some(Memory::new(&endpoints.source, bytes as usize)?),
         };
-        let addr = memory.as_ref().map_or(0, |memory| memory.addr);
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
         let n = self.free_place(endpoints, &mut inner)?;
@@ -78,15 +77,8 @@ impl Function {
                 Backing::Function(at as usize / PAGE_SIZE)
             }
         };
-        let area = Area::new((id, self.made.slot, n), at, bytes, backing)?;
-        if !own {
-            let mapping = InboundMapping {
-                offset: at,
-                addr,
-                bytes,
-                read,
-                write,
-            };
+        let area = Area::new((id, self.made.slot, n), at, bytes, rights, backing)?;
+        if let Some(mapping) = area.mapping() {
             if let Err(e) = slots.open(self.made.slot, n, mapping) {
                 let closed = slots.close(self.made.slot, n);
                 drop(endpoints.let_go_of(self.made.slot, n, area.free(), closed));

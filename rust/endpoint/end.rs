@@ -8,10 +8,12 @@ use super::{
     held::close,
     reason::Why,
     registers::Registers,
-    wanted::find,
     Endpoints,
 };
-use crate::{fabric::Node, hw::Port, sys::ext};
+use crate::{
+    hw::Port,
+    sys::{clock, ext},
+};
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
 /// How long an endpoint may take to stop its work; after that its memory is closed to it.
@@ -19,16 +21,6 @@ const STOP_TIME: Delta = Delta::from_millis(100);
 const STOP_POLL: Delta = Delta::from_micros(100);
 
 impl Function {
-    /// Returns why the function must end, if it is not in the hierarchy of this host as it was.
-    pub(super) fn is_missing(&self, node: &Node) -> Option<Why> {
-        match find(node, &self.made.wanted) {
-            Ok(there) if there.lid == self.made.lid && there.given == self.made.given => None,
-            // The route to it is another one.
-            Ok(_) => Some(Why::Route),
-            Err(_) => Some(Why::Withdrawn),
-        }
-    }
-
     /// Marks the function as broken and wakes its program; [`Self::watch`] then gives back what it
     /// has. Returns false if it was broken before.
     pub(super) fn doom(&self, why: Why) -> bool {
@@ -47,16 +39,26 @@ impl Function {
         self.inner.lock().holds_on()
     }
 
-    /// Ends the function if its route has changed.
+    /// Holds the function if its route has changed, or ends it if it cannot be held. Does what can be done for
+    /// one that is held.
     pub(super) fn look(&self, endpoints: &Endpoints, port: &dyn Port) {
         let Some(slots) = port.endpoint_slots() else {
             return;
         };
-        let inner = self.inner.lock();
+        let mut inner = self.inner.lock();
         let lost = inner.state == State::Open && slots.route(self.made.slot) != inner.route;
+        let mut ends = false;
+        match &mut inner.reroute {
+            Some(reroute) if lost && reroute.works() => reroute.lost(clock::now_ms()),
+            Some(_) => {}
+            None => ends = lost,
+        }
+        let held = inner.is_held();
         drop(inner);
-        if lost {
+        if ends {
             self.end(endpoints, Some(port), Why::Route);
+        } else if held {
+            self.keep_on(endpoints, port);
         }
     }
 
@@ -71,8 +73,8 @@ impl Function {
             return;
         };
         let registers = self.registers(slots);
-        let inner = self.inner.lock();
-        if inner.state != State::Open || inner.ledger.outstanding() == 0 {
+        let mut inner = self.inner.lock();
+        if inner.state != State::Open || inner.is_held() || inner.ledger.outstanding() == 0 {
             return;
         }
         // The endpoint closes its memory before this host learns that the function was taken away.
@@ -82,8 +84,21 @@ impl Function {
             false => 0,
         };
         let ready = self.is_ready(Some(&registers), &inner);
+        let theirs = registers.get(ext::WEFT_EP_ROUTE);
         let way = slots.route(self.made.slot) == inner.route;
+        let mut held = false;
+        if let Some(reroute) = &mut inner.reroute {
+            match way {
+                true if open => reroute.heard(theirs, clock::now_ms()),
+                true => {}
+                false => reroute.lost(clock::now_ms()),
+            }
+            held = !reroute.works();
+        }
         drop(inner);
+        if held {
+            return self.keep_on(endpoints, port);
+        }
         let failed = (status & ext::WEFT_EP_FAILED) >> ext::WEFT_EP_FAILED.trailing_zeros();
         if ready {
             // Its doorbell was lost, or the program has not looked yet.

@@ -15,13 +15,14 @@ use crate::{
     hw::endpoint_slots::{EndpointSlots, INBOUND_MAPPINGS},
     proto::{
         endpoint::{
-            Completion, Cqe, Entry, Ledger, Op, Places, Protocol, Segment, Slot, Work, CQE_BYTES,
-            CQE_NUMBER, SEGMENTS, WQE_BYTES,
+            Completion, Cqe, Entry, Ledger, Op, Places, Protocol, Reroute, Segment, Slot, Work,
+            CQE_BYTES, CQE_NUMBER, SEGMENTS, WQE_BYTES,
         },
-        mr::hierarchy::Given,
+        mr::hierarchy::{Gate, Given},
     },
     sys::{
         area::{self, rmb, wmb},
+        clock,
         errno::EPROTO,
         ext,
         file::events,
@@ -36,6 +37,9 @@ use kernel::{
 
 /// The most elements of a queue.
 pub(crate) const MAX_ENTRIES: u32 = 1024;
+
+/// An element of a work queue.
+pub(super) type Wqe = [u8; WQE_BYTES];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
@@ -53,6 +57,16 @@ pub(super) struct Inner {
     pub(super) ledger: Ledger<KVec<Slot>>,
     /// The number of the route to the endpoint.
     pub(super) route: Option<u32>,
+    /// Where accesses of the function come in. After a change of the hierarchy `moves` is where they do from
+    /// now on.
+    pub(super) into: Gate,
+    pub(super) moves: Option<Gate>,
+    /// Of a function that holds: what carries it over changes of its route.
+    pub(super) reroute: Option<Reroute>,
+    /// Of such a function with its work queue in its own memory: the elements there.
+    pub(super) wqes: KVVec<Wqe>,
+    /// For how many requests the endpoint may ring, or has rung.
+    pub(super) expected: u32,
     /// The places of freed areas.
     pub(super) left: [Option<Left>; INBOUND_MAPPINGS],
     submitted: u64,
@@ -64,6 +78,16 @@ impl Inner {
     /// Returns whether the function is broken, and has not given back what it has.
     pub(super) fn holds_on(&self) -> bool {
         self.has_slot && matches!(self.state, State::Broken(_))
+    }
+
+    /// Returns whether the function is held: it works again when there is a route.
+    pub(super) fn is_held(&self) -> bool {
+        self.reroute.is_some_and(|reroute| !reroute.works())
+    }
+
+    /// Returns [`Reroute::is_filled`].
+    pub(super) fn is_filled(&self) -> bool {
+        self.reroute.is_some_and(|reroute| reroute.is_filled())
     }
 
     /// Discards the counts and completions of the work that opened it.
@@ -142,6 +166,7 @@ fn ledger(entries: u32) -> Result<Ledger<KVec<Slot>>> {
 impl Function {
     pub(super) fn new(made: Making, queues: Option<Memory>) -> Result<Arc<Self>> {
         let ledger = ledger(made.entries)?;
+        let into = made.given.into;
         Arc::pin_init(
             pin_init!(Self {
                 made,
@@ -152,6 +177,11 @@ impl Function {
                         queues,
                         ledger,
                         route: None,
+                        into,
+                        moves: None,
+                        reroute: None,
+                        wqes: KVVec::new(),
+                        expected: 0,
                         left: [None; INBOUND_MAPPINGS],
                         submitted: 0,
                         completed: 0,
@@ -193,7 +223,11 @@ impl Function {
         let number = inner.ledger.post(entry).ok_or(EAGAIN)?;
         let wqe = work.encode(number.into(), self.made.protocol.push_data);
         let wq = self.made.places.wq;
-        let at = wq.at as usize + inner.ledger.element(number) * WQE_BYTES;
+        let element = inner.ledger.element(number);
+        let at = wq.at as usize + element * WQE_BYTES;
+        if let Some(kept) = inner.wqes.get_mut(element) {
+            *kept = wqe;
+        }
         match (wq.own, &inner.queues) {
             (true, _) => registers.window()?.copy_out(at, &wqe),
             (false, Some(queues)) => queues.area.copy_out(at, &wqe),
@@ -201,14 +235,25 @@ impl Function {
         }
     }
 
-    /// Tells the endpoint that `count` requests more were posted.
-    pub(super) fn pass(&self, registers: &Registers<'_>, inner: &Inner, count: usize) -> Result {
-        registers.expect(count);
+    /// Tells the endpoint of all requests that were posted; while it is held it is told later.
+    pub(super) fn pass(&self, registers: &Registers<'_>, inner: &mut Inner) -> Result {
+        if inner.is_held() {
+            return Ok(());
+        }
+        self.expect(registers, inner);
         wmb();
         let register = ext::WEFT_EP_WQ + ext::WEFT_EP_Q_DOORBELL;
         registers.set(register, inner.ledger.posted())?;
         registers.ring();
         Ok(())
+    }
+
+    /// Allows for one ring of each request, also if the endpoint is told of it several times: an endpoint
+    /// must not get more by routes that come and go.
+    pub(super) fn expect(&self, registers: &Registers<'_>, inner: &mut Inner) {
+        let posted = inner.ledger.posted();
+        let more = posted.wrapping_sub(core::mem::replace(&mut inner.expected, posted));
+        registers.expect(more as usize);
     }
 
     /// Returns the memory that the completion queue is in.
@@ -226,6 +271,9 @@ impl Function {
 
     /// Returns whether the next completion is there.
     pub(super) fn is_ready(&self, registers: Option<&Registers<'_>>, inner: &Inner) -> bool {
+        if self.made.places.cq.own && inner.is_held() {
+            return false;
+        }
         let at = inner.ledger.element(inner.ledger.done()) * CQE_BYTES + CQE_NUMBER;
         let number = self
             .cq_area(registers, inner)
@@ -250,6 +298,11 @@ impl Function {
         let mut bytes = [0; CQE_BYTES];
         self.cq_area(registers, inner)?
             .copy_in(self.made.places.cq.at as usize + at, &mut bytes)?;
+        let lost = |registers: &Registers<'_>| registers.route() != inner.route;
+        if self.made.places.cq.own && inner.route.is_some() && registers.is_some_and(lost) {
+            // Not all of it may have been read.
+            return Ok(false);
+        }
         let done = inner.ledger.complete(&Cqe::parse(&bytes));
         let done = done.map_err(|_| Error::from(EPROTO))?;
         inner.completed += 1;
@@ -291,8 +344,25 @@ impl Function {
             posted += 1;
         }
         inner.submitted += posted as u64;
-        self.pass(&registers, &inner, posted).map_err(|e| (0, e))?;
+        self.arrived(&registers, &mut inner);
+        self.pass(&registers, &mut inner).map_err(|e| (0, e))?;
         Ok(posted)
+    }
+
+    /// Checks whether work that was written to the memory of the function has arrived: a new route may take
+    /// up what follows, when the last one has lost that. If it is not known the function is held.
+    fn arrived(&self, registers: &Registers<'_>, inner: &mut Inner) {
+        if !self.made.places.wq.own || inner.is_held() {
+            return;
+        }
+        let Some(reroute) = &mut inner.reroute else {
+            return;
+        };
+        // A read, in front of which all arrives that was written.
+        registers.get(ext::WEFT_EP_STATUS);
+        if registers.route() != inner.route {
+            reroute.lost(clock::now_ms());
+        }
     }
 
     /// Returns the segments of a request as the endpoint addresses them. The caller has `inner`
@@ -349,7 +419,7 @@ impl Function {
                 }
             }
             let done = inner.ledger.done();
-            if let Some(registers) = registers.filter(|_| done != before) {
+            if let Some(registers) = registers.filter(|_| done != before && !inner.is_held()) {
                 // Before anything else is posted, so that the endpoint sees it in time. The register
                 // is inside the window.
                 let _ = registers.taken(done);

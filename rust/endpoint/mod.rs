@@ -10,8 +10,9 @@
 //! which it comes in. What it writes is copied, and checked by [`crate::proto::endpoint`]. This
 //! module must not know files, nor how hierarchies are made.
 //!
-//! A function that was taken away, or that the port has lost, is broken for good: the outstanding
-//! work is reported as flushed, and a program that wants to continue opens the function again.
+//! A function whose route is another one is held, and goes on by the new route. One that was taken away, or
+//! that the port has lost, is broken for good: the outstanding work is reported as flushed, and a program
+//! that wants to continue opens the function again.
 //!
 //! # Locks
 //!
@@ -32,6 +33,7 @@ mod held;
 mod memory;
 mod reason;
 mod registers;
+mod reroute;
 mod slots;
 mod start;
 mod wanted;
@@ -43,9 +45,9 @@ pub(crate) use self::{
     wanted::Wanted,
 };
 
-use self::{reason::Why, slots::Table};
+use self::{function::State, reason::Why, slots::Table};
 use crate::{
-    fabric::{Node, Reason},
+    fabric::{Functions, Node, Reason},
     hw::{endpoint_slots::MAX_ENDPOINT_SLOTS, Port},
     proto::pace::Pace,
     sys::{
@@ -145,14 +147,14 @@ impl Endpoints {
         drop(ended);
     }
 
-    /// Handles a change of this host's hierarchy: functions that are not in it as before are broken,
-    /// and soon give back what they have.
+    /// Handles a change of this host's hierarchy: functions that are not in it any more are broken, and soon
+    /// give back what they have; those that come in by another way are carried over.
     pub(crate) fn hierarchy(&self) {
         let Some(node) = self.node() else {
             return;
         };
         for function in self.open_ones().into_iter().flatten() {
-            if let Some(why) = function.is_missing(&node) {
+            if let Some(why) = function.follow_hierarchy(&node) {
                 function.doom(why);
             }
         }
@@ -234,9 +236,20 @@ impl Endpoints {
         }
     }
 
-    /// Returns how many functions have failed, or broken the protocol, while programs used them.
-    pub(crate) fn failures(&self) -> u64 {
-        self.failures.load(Relaxed)
+    /// Returns how many functions programs use, how many of those are held, and how often one has failed, or
+    /// broken the protocol. Sleeps, as it takes their locks.
+    pub(crate) fn count(&self) -> Functions {
+        let mut count = Functions {
+            failures: self.failures.load(Relaxed),
+            ..Functions::default()
+        };
+        for function in self.open_ones().into_iter().flatten() {
+            let inner = function.inner.lock();
+            let open = inner.state == State::Open;
+            count.open += u64::from(open);
+            count.held += u64::from(open && inner.is_held());
+        }
+        count
     }
 
     /// Counts and reports a failure, for the administrator: in the log and as a uevent. The program

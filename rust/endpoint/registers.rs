@@ -48,6 +48,17 @@ impl<'a> Registers<'a> {
         self.window()?.write32(register as usize, value.to_le())
     }
 
+    /// Returns the number of the host's route to the endpoint, if there is one.
+    pub(super) fn route(&self) -> Option<u32> {
+        self.slots.route(self.slot)
+    }
+
+    /// Returns the number of the endpoint's route to the host, if it says that there is one.
+    pub(super) fn their_route(&self) -> Option<u32> {
+        let route = self.get(ext::WEFT_EP_ROUTE);
+        (route != 0 && route <= ext::WEFT_EP_ROUTE_LAST).then_some(route)
+    }
+
     /// Allows for the doorbells of so many completions, before their work is announced.
     pub(super) fn expect(&self, completions: usize) {
         self.slots.expect(self.slot, completions);

@@ -4,7 +4,7 @@
 //! shows that work reaches it and completions come back.
 
 use super::{
-    function::{Function, Making, State},
+    function::{Function, Inner, Making, State},
     memory::Memory,
     reason::Why,
     registers::Registers,
@@ -16,7 +16,8 @@ use crate::{
     hw::endpoint_slots::{EndpointSlots, InboundMapping, RemoteFunction},
     proto::{
         bytes::flag,
-        endpoint::{Entry, Op, Places, Protocol, Work},
+        endpoint::{Entry, Op, Places, Protocol, Reroute, Work, PAGE, WQE_BYTES},
+        mr::hierarchy::Gate,
     },
     sys::{
         area::wmb,
@@ -86,7 +87,7 @@ impl Endpoints {
         self.slots.lock().occupy(slot, function.clone());
         // A loss or removal before the function was in the table is not reported to it.
         let lost = node.port_at_work().is_none().then_some(Why::Reset);
-        let started = match lost.or_else(|| function.is_missing(node)) {
+        let started = match lost.or_else(|| function.follow_hierarchy(node)) {
             None => function.start(self, node, slots),
             Some(why) => Err(why.errno()),
         };
@@ -100,7 +101,9 @@ impl Endpoints {
     }
 
     fn new_function(&self, making: Making) -> Result<Arc<Function>> {
-        let queues = match making.places.host {
+        // A function that holds reads there to show that it reaches this host.
+        let least = if making.protocol.push_data { 0 } else { PAGE };
+        let queues = match making.places.host.max(least) {
             0 => None,
             bytes => Some(Memory::new(&self.source, bytes as usize)?),
         };
@@ -145,29 +148,38 @@ impl Function {
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
         endpoints.set_bell(slot, Some(self.made.waiters.clone()));
-        slots.take(slot, self.remote())?;
+        slots.take(slot, self.remote(inner.into))?;
         drop(inner);
+        let mut said = [u32::MAX; 3];
         self.until(node, since, unreached, || {
-            slots.route(slot).is_some() && slots.is_open(slot)
+            if slots.route(slot).is_some() && slots.is_open(slot) {
+                let wanted = [ext::WEFT_EP_ID, ext::WEFT_EP_VERSION, ext::WEFT_EP_CAP];
+                said = wanted.map(|register| registers.get(register));
+            }
+            // The route may be lost meanwhile.
+            !said.contains(&u32::MAX)
         })?;
-        let id = [ext::WEFT_EP_ID, ext::WEFT_EP_VERSION].map(|register| registers.get(register));
-        if id[0] != ext::WEFT_EP_ID_VALUE || id[1] >> 16 != 1 {
+        let [id, version, cap] = said;
+        if id != ext::WEFT_EP_ID_VALUE || version >> 16 != 1 {
             node.complain(fmt!(
                 "endpoint {:#x}: is none that this driver knows: id {:#010x}, version {:#010x}",
                 self.made.wanted.endpoint,
-                id[0],
-                id[1]
+                id,
+                version
             ));
             return Err(EIO);
         }
-        // An endpoint may still hold, for a while, what was opened before.
-        let mut opened = Err(ETIMEDOUT);
-        self.until(node, since, ETIMEDOUT, || {
-            opened = self.open_queues(slots);
-            opened != Err(ETIMEDOUT)
-        })?;
-        let host = opened?;
-        loop {
+        // A program's own accesses to the function's memory would get lost with a route.
+        let holds = !self.made.protocol.push_data && cap & ext::WEFT_EP_CAP_HOLDS != 0;
+        if holds && self.made.places.wq.own {
+            let wqes = KVVec::from_elem(
+                [0; WQE_BYTES],
+                self.made.entries as usize,
+                GFP_KERNEL_ACCOUNT,
+            )?;
+            self.inner.lock().wqes = wqes;
+        }
+        let theirs = loop {
             inner = self.inner.lock();
             Self::check(&inner)?;
             // Also ends what an earlier user of the function has left.
@@ -176,20 +188,35 @@ impl Function {
             drop(inner);
             let status = || registers.get(ext::WEFT_EP_STATUS);
             self.until(node, since, unreached, || status() == 0)?;
-            self.enable(&registers, slots, host)?;
+            // Before the queues are opened: what is open is open by this route.
+            let mut theirs = None;
+            self.until(node, since, unreached, || {
+                theirs = registers.their_route();
+                theirs.is_some() || !holds
+            })?;
+            // An endpoint may still hold, for a while, what was opened before.
+            let mut opened = Err(ETIMEDOUT);
+            self.until(node, since, ETIMEDOUT, || {
+                opened = self.open_queues(slots);
+                opened != Err(ETIMEDOUT)
+            })?;
+            let theirs = theirs.filter(|_| holds);
+            self.enable(&registers, slots, opened?, theirs)?;
             self.until(node, since, EIO, || status() != 0)?;
-            if self.goes_round(&registers, node, since)? {
-                break;
+            if self.goes_round(&registers, node, since, theirs)? {
+                break theirs;
             }
             // The route back may be set up a moment after the route there.
             if since.elapsed() >= START_TIME {
                 return Err(unreached);
             }
-        }
+        };
         inner = self.inner.lock();
         Self::check(&inner)?;
         // If there is none, the route was lost just now, and no check would notice.
-        inner.route = Some(slots.route(slot).ok_or(unreached)?);
+        let ours = slots.route(slot).ok_or(unreached)?;
+        inner.route = Some(ours);
+        inner.reroute = theirs.map(|theirs| Reroute::new(self.ctrl(slots, true), ours, theirs));
         inner.forget_start();
         inner.state = State::Open;
         Ok(())
@@ -199,26 +226,54 @@ impl Function {
     fn open_queues(&self, slots: &dyn EndpointSlots) -> Result<u64> {
         let inner = self.inner.lock();
         Self::check(&inner)?;
-        let Some(queues) = &inner.queues else {
+        let Some(mapping) = self.queue_mapping(&inner)? else {
             return Ok(0);
-        };
-        let bytes = queues.area.bytes() as u64;
-        let mapping = InboundMapping {
-            offset: self.part(0, bytes)?,
-            addr: queues.addr,
-            bytes,
-            read: true,
-            write: true,
         };
         slots.open(self.made.slot, 0, mapping)?;
         Ok(mapping.offset)
     }
 
-    fn enable(&self, registers: &Registers<'_>, slots: &dyn EndpointSlots, host: u64) -> Result {
+    /// Returns how the memory of the queues is opened, if they are in the host.
+    pub(super) fn queue_mapping(&self, inner: &Inner) -> Result<Option<InboundMapping>> {
+        let Some(queues) = &inner.queues else {
+            return Ok(None);
+        };
+        let bytes = queues.area.bytes() as u64;
+        Ok(Some(InboundMapping {
+            offset: self.part(0, bytes)?,
+            addr: queues.addr,
+            bytes,
+            read: true,
+            write: true,
+        }))
+    }
+
+    /// Returns what CTRL says while the function is enabled.
+    fn ctrl(&self, slots: &dyn EndpointSlots, holds: bool) -> u32 {
+        let protocol = self.made.protocol;
+        let doorbell = slots.doorbell(self.made.slot) << ext::WEFT_EP_DOORBELL.trailing_zeros();
+        ext::WEFT_EP_ENABLE
+            | flag(protocol.push_wqe, ext::WEFT_EP_WQE_PUSH)
+            | flag(protocol.push_data, ext::WEFT_EP_DATA_PUSH)
+            | flag(protocol.pull_cqe, ext::WEFT_EP_CQE_PULL)
+            | flag(holds, ext::WEFT_EP_HOLD)
+            | ext::WEFT_EP_RING
+            | doorbell
+    }
+
+    /// Enables the function. `theirs`: it holds, and may work by this route.
+    fn enable(
+        &self,
+        registers: &Registers<'_>,
+        slots: &dyn EndpointSlots,
+        host: u64,
+        theirs: Option<u32>,
+    ) -> Result {
         let Places { wq, cq, .. } = self.made.places;
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
         inner.ledger.begin();
+        inner.expected = 0;
         // Completions of an earlier user must not be taken for those of this one.
         match (cq.own, &inner.queues) {
             (false, Some(queues)) => queues.area.zero(cq.at as usize, cq.bytes as usize)?,
@@ -230,26 +285,26 @@ impl Function {
             let base = if place.own { place.at } else { host + place.at };
             registers.set_queue(group, place, base)?;
         }
-        let protocol = self.made.protocol;
-        let doorbell = slots.doorbell(self.made.slot) << ext::WEFT_EP_DOORBELL.trailing_zeros();
-        let ctrl = ext::WEFT_EP_ENABLE
-            | flag(protocol.push_wqe, ext::WEFT_EP_WQE_PUSH)
-            | flag(protocol.push_data, ext::WEFT_EP_DATA_PUSH)
-            | flag(protocol.pull_cqe, ext::WEFT_EP_CQE_PULL)
-            | ext::WEFT_EP_RING
-            | doorbell;
+        if let Some(theirs) = theirs {
+            registers.set(ext::WEFT_EP_PROBE, host as u32)?;
+            registers.set(ext::WEFT_EP_PROBE + 4, (host >> 32) as u32)?;
+            registers.set(ext::WEFT_EP_GO, theirs)?;
+        }
+        let ctrl = self.ctrl(slots, theirs.is_some());
         wmb();
         registers.set(ext::WEFT_EP_CTRL, ctrl)?;
         registers.ring();
         Ok(())
     }
 
-    /// Posts a no-op and waits for its completion. Returns false if the endpoint reports a failure.
+    /// Posts a no-op and waits for its completion. Returns false if the endpoint reports a failure, or that it
+    /// has another route than `theirs`.
     fn goes_round(
         &self,
         registers: &Registers<'_>,
         node: &Node,
         since: Instant<Monotonic>,
+        theirs: Option<u32>,
     ) -> Result<bool> {
         let nothing = Work {
             op: Op::Nop,
@@ -259,9 +314,12 @@ impl Function {
         let mut inner = self.inner.lock();
         Self::check(&inner)?;
         self.put(registers, &mut inner, Entry::default(), &nothing)?;
-        self.pass(registers, &inner, 1)?;
+        self.pass(registers, &mut inner)?;
         drop(inner);
-        let failed = || registers.get(ext::WEFT_EP_STATUS) & ext::WEFT_EP_FAILED != 0;
+        let failed = || {
+            registers.get(ext::WEFT_EP_STATUS) & ext::WEFT_EP_FAILED != 0
+                || theirs.is_some() && registers.their_route() != theirs
+        };
         self.until(node, since, EHOSTUNREACH.into(), || {
             self.is_ready(Some(registers), &self.inner.lock()) || failed()
         })?;
@@ -274,15 +332,16 @@ impl Function {
         Ok(done)
     }
 
-    fn remote(&self) -> RemoteFunction {
+    /// Returns the function as a slot has it, with accesses that come in by `into`.
+    pub(super) fn remote(&self, into: Gate) -> RemoteFunction {
         let given = &self.made.given;
         let function = u64::from(given.ve) * u64::from(self.made.functions)
             + u64::from(self.made.wanted.function);
         RemoteFunction {
             lid: self.made.lid,
             at: function * u64::from(ext::WEFT_EP_FUNCTION_BYTES),
-            link: given.into.link.into(),
-            vp: given.into.vp.into(),
+            link: into.link.into(),
+            vp: into.vp.into(),
         }
     }
 }

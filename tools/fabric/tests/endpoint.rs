@@ -41,7 +41,7 @@ fn shared() -> (World, Pcim, [Queue; 2]) {
 fn q_1_a_function_says_what_it_is_and_where_its_queues_stand() {
     let (world, _pcim, [mut queue, second]) = shared();
     assert_eq!(queue.get(&world, WEFT_EP_ID).to_le_bytes(), *b"WFEP");
-    assert_eq!(queue.get(&world, WEFT_EP_CAP), 7 | (12 << 8) | (24 << 16));
+    assert_eq!(queue.get(&world, WEFT_EP_CAP), 7 | (12 << 8) | (24 << 16) | (1 << 24));
     assert_eq!(second.get(&world, WEFT_EP_FUNCTION), 1, "function 0 of virtual endpoint 1");
     for seed in 0..20 {
         queue.works(&world, seed);
@@ -290,6 +290,86 @@ fn mr_7_an_entry_of_any_kind_less_stops_exactly_that_traffic() {
     let (at, port) = pcim.routes.iter().find(|((_, to), _)| *to == lid).unwrap();
     pcim.route(&mut world, *at, *port, false);
     assert!(world.hosts.iter().all(|h| !h.seen.contains_key(&lid)));
+}
+
+/// What a function does in HOLD, that has its queues, or some of them, in its own memory or in the host's.
+fn holds(mode: u32) {
+    const BYTES: u64 = 0x40000;
+    let (mut world, pcim, [mut first, mut second]) = shared();
+    first.mode = WEFT_EP_HOLD | mode;
+    first.enable(&world);
+    let data = pattern(3, BYTES as usize);
+    world.hosts[0].put(FROM, &data);
+    world.hosts[0].put(TO, &[0; BYTES as usize]);
+    let sum = crc32c(data.iter().copied());
+    let post = |world: &World, queue: &mut Queue| {
+        queue.post(world, WEFT_EP_COPY_CRC32C, &[(FROM, BYTES)], &[(TO, BYTES)]);
+        queue.ring(world);
+    };
+    post(&world, &mut first);
+    second.works(&world, 1);
+    assert_eq!(first.completed(&world), None, "the host has agreed to no route");
+    first.go(&world);
+    assert_eq!(first.wait(&world), (1000, WEFT_EP_OK, sum, BYTES));
+    let own = world.hosts[0].lid;
+    let back: Vec<_> = pcim.routes.iter().filter(|((_, lid), _)| *lid == own).collect();
+    for round in 0..5u64 {
+        // Some are done, one is under way, some wait.
+        for _ in 0..3 {
+            post(&world, &mut first);
+        }
+        let route = first.get(&world, WEFT_EP_ROUTE);
+        let (at, port) = back[round as usize % back.len()];
+        pcim.route(&mut world, *at, *port, false);
+        eventually("no route", || first.get(&world, WEFT_EP_ROUTE) == 0);
+        post(&world, &mut first);
+        second.works(&world, 5);
+        first.status_is(&world, WEFT_EP_ENABLED);
+        let before = first.get(&world, WEFT_EP_WQ + WEFT_EP_Q_TAKEN);
+        pcim.route(&mut world, *at, *port, true);
+        eventually("another route", || first.get(&world, WEFT_EP_ROUTE) > route);
+        // It does nothing yet, and says that it has looked.
+        // What is open, as soon as the endpoint knows that, what is not, and nothing.
+        let probe = [OPEN_AT, OPEN_AT - 8, 0][round as usize % 3];
+        first.set(&world, WEFT_EP_PROBE, probe as u32);
+        first.set(&world, WEFT_EP_PROBE + 4, (probe >> 32) as u32);
+        let mut token = WEFT_EP_ROUTE_LAST;
+        eventually("what is open to be reached", || {
+            token += 1;
+            first.set(&world, WEFT_EP_GO, token);
+            first.ring(&world);
+            eventually("an answer", || first.get(&world, WEFT_EP_GO_SEEN) == token);
+            first.get(&world, WEFT_EP_PROBED) == u32::from(probe == OPEN_AT)
+        });
+        second.works(&world, 6);
+        assert_eq!(first.get(&world, WEFT_EP_WQ + WEFT_EP_Q_TAKEN), before);
+        first.go(&world);
+        for n in 0..4 {
+            let cookie = 1001 + 4 * round + n;
+            assert_eq!(first.wait(&world), (cookie, WEFT_EP_OK, sum, BYTES));
+        }
+        assert!(world.hosts[0].get(TO, BYTES as usize) == data);
+        world.hosts[0].put(TO, &[0; BYTES as usize]);
+    }
+    // The host can stop it at any time, and end it then.
+    post(&world, &mut first);
+    let token = WEFT_EP_ROUTE_LAST + 99;
+    first.set(&world, WEFT_EP_GO, token);
+    first.ring(&world);
+    eventually("an answer", || first.get(&world, WEFT_EP_GO_SEEN) == token);
+    first.disable(&world);
+    assert_eq!(first.get(&world, WEFT_EP_GO_SEEN), 0, "the next one has seen nothing yet");
+    first.enable(&world);
+    first.go(&world);
+    post(&world, &mut first);
+    assert_eq!(first.wait(&world), (1000, WEFT_EP_OK, sum, BYTES));
+}
+
+#[test]
+fn hp_2_a_function_that_holds_goes_on_where_it_was_by_another_route() {
+    for mode in [0, WEFT_EP_WQE_PUSH, WEFT_EP_CQE_PULL, WEFT_EP_WQE_PUSH | WEFT_EP_CQE_PULL] {
+        holds(mode);
+    }
 }
 
 #[test]

@@ -86,9 +86,10 @@ def test_endpoint(_scope):
     """the manual of shared endpoints names the registers of their header at their offsets"""
     with open(os.path.join(R.TOP, "Documentation/endpoint.rst"), encoding="utf-8") as file:
         found = {name: int(offset, 0) for offset, name in re.findall(r"^(0x[0-9a-f]+) +``(\w+)``", file.read(), re.M)}
-    registers = {"ID", "VERSION", "CAP", "FUNCTION", "STATUS", "CTRL", "WQ", "CQ", "MEMORY", "Q_BASE", "Q_LIMIT",
-                 "Q_DOORBELL", "Q_TAKEN", "Q_OFFSET", "WQE_OP", "WQE_SOURCES", "WQE_DESTS", "WQE_LOCAL", "WQE_COOKIE",
-                 "WQE_SEGMENT", "CQE_COOKIE", "CQE_STATUS", "CQE_CRC", "CQE_BYTES_DONE", "CQE_NUMBER"}
+    registers = {"ID", "VERSION", "CAP", "FUNCTION", "STATUS", "CTRL", "WQ", "CQ", "ROUTE", "GO", "GO_SEEN", "PROBED",
+                 "PROBE", "MEMORY", "Q_BASE", "Q_LIMIT", "Q_DOORBELL", "Q_TAKEN", "Q_OFFSET", "WQE_OP", "WQE_SOURCES",
+                 "WQE_DESTS", "WQE_LOCAL", "WQE_COOKIE", "WQE_SEGMENT", "CQE_COOKIE", "CQE_STATUS", "CQE_CRC",
+                 "CQE_BYTES_DONE", "CQE_NUMBER"}
     want = {name: getattr(R, f"EP_{name}") for name in registers}
     want.update({name: getattr(R, name) for name in ("BASE_VE", "BASE_ROOT", "BASE_FUNCTIONS", "CS_MASTER", "CS_TERM",
                                                      "CS_CAP")})

@@ -15,13 +15,16 @@ from weftlab.topology import Topology
 from . import far, selftests, sharing, steps
 from .diagnose import diagnose, injected, named
 from .events import Events
-from .fabric import settled
+from .fabric import settled, until
 
 LAB = "endpoints"
 PROGRAM = "/mnt/tools/weft-endpoint"
 DEVICE = "/sys/class/weft/weft0/device"
 GIVEN = [("ep", 0, "h1"), ("ep", 1, "h2")]
 NODES = 5
+# Where programs keep how many pieces are done, and how many can be under way.
+COUNT = "/tmp/count"
+MOST = 32
 # How programs say that they have ended: weft-endpoint.
 OK, NOT_GIVEN, WITHDRAWN, LOST = 0, 1, 3, 4
 PROTOCOLS = [
@@ -54,25 +57,49 @@ def name(lab, ve):
     return f"{sharing.hwids(lab)['ep']:x}.{ve}"
 
 
-def line(lab, host, *options):
-    ve = {"h1": 0, "h2": 1}[host]
-    return " ".join(map(str, (PROGRAM, 0, name(lab, ve), "--json", "--wait", 20, *options)))
+def line(lab, host, *options, place=None):
+    """How a host's part is used: of the endpoint of this lab, if no other place is named."""
+    place = place or name(lab, {"h1": 0, "h2": 1}[host])
+    return " ".join(map(str, (PROGRAM, 0, place, "--json", "--wait", 20, *options)))
 
 
 class Working:
     """A program that uses its host's function, and works on it now: for so many seconds, or until it is
     told, by a file, that it is enough."""
 
-    def __init__(self, lab, host, seconds=None, *options):
-        self.host = host
+    def __init__(self, lab, host, seconds=None, *options, place=None, limit=120):
+        self.host, self.guest = host, lab[host]
         self.enough = lambda: None
         long = ("--seconds", seconds)
+        lab[host].run(f"rm -f /tmp/enough {COUNT}")
         if seconds is None:
-            long = ("--until", "/tmp/enough", "--seconds", 120)
-            lab[host].run("rm -f /tmp/enough")
+            long = ("--until", "/tmp/enough", "--seconds", limit)
             self.enough = lambda: lab[host].run("touch /tmp/enough")
-        self.job = lab[host].start_job(line(lab, host, *long, *options) + " 2>&1")
+        options = (*long, "--count", COUNT, *options)
+        self.job = lab[host].start_job(line(lab, host, *options, place=place) + " 2>&1")
         self.job.expect("^working", 60)
+
+    def count(self):
+        """How many pieces are done."""
+        return int(self.guest.run(f"cat {COUNT}", status=None).out or 0)
+
+    def stands(self):
+        """Nothing is done, once what came before has been told."""
+        time.sleep(0.5)
+        before = self.count()
+        time.sleep(0.5)
+        if self.count() != before:
+            raise Mismatch(f"{self.host} works")
+
+    def goes_on(self, patience=60):
+        """More is done than was under way."""
+        before = self.count()
+
+        def more():
+            self.still()
+            return self.count() >= before + MOST
+
+        until(f"{self.host} goes on, {before} pieces were done", more, patience, self.count)
 
     def still(self):
         if not self.job.running:
@@ -195,25 +222,83 @@ def rights(bench):
     works(lab, "h1")
 
 
-@test("MR-5, MR-7: a virtual plane, or a route, deleted at a switch stops exactly that host's work", core=True)
-def deleted(bench):
-    lab = given(bench)
+def ways(lab):
+    """What the first host's work goes by, and only that: how to take it away, and how to give it back."""
     vh = hierarchy(lab["h1"])
     lid = far.lid_of(lab, "h1")
     plane = next(p for p in table(lab, "s2") if p["vh"] == vh and p["port"] == 0)
-    for take, give in [
+    return [
         (("vp", "del", "s2:0", plane["vp"]), ("vp", "set", "s2:0", plane["vp"], vh)),
         (("route", "del", "s2", lid), ("route", "set", "s2", lid, 0)),
-    ]:
-        mine, others = Working(lab, "h1", 60), Working(lab, "h2")
+    ]
+
+
+def is_held(host, held):
+    """So many of one function that is open, says what an administrator sees."""
+    host.until(f"grep -qx {held} {DEVICE}/endpoint_held", 20)
+    (port,) = host.weftctl_json("ports")["ports"]
+    told = port["endpoint_functions"], port["endpoint_held"]
+    if told != (1, held):
+        raise Mismatch(f"{told} functions are open and held, not {(1, held)}")
+
+
+@test("MR-5, MR-7: a virtual plane, or a route, deleted at a switch stops exactly that host's work", core=True)
+def deleted(bench):
+    lab = given(bench)
+    h1 = lab["h1"]
+    mine, others = Working(lab, "h1"), Working(lab, "h2")
+    for take, give in ways(lab):
+        mine.goes_on()
         lab.fabric.call(*take)
-        done = mine.job.wait(60)
-        if done.status != LOST:
-            raise Mismatch(f"after {take} h1 ended with {done.status}: {done.out}")
-        others.still()
-        others.whole()
+        mine.stands()
+        is_held(h1, 1)
+        others.goes_on()
+        lab.fabric.call(*give)
+        mine.goes_on()
+        is_held(h1, 0)
+    # Who pushes data does so by the route: what was stored meanwhile is lost.
+    mine.whole()
+    take, give = ways(lab)[0]
+    mine = Working(lab, "h1", 60, "--push-data")
+    lab.fabric.call(*take)
+    done = mine.job.wait(60)
+    lab.fabric.call(*give)
+    if done.status != LOST:
+        raise Mismatch(f"h1 ended with {done.status}: {done.out}")
+    others.still()
+    others.whole()
+    works(lab, "h1")
+
+
+@test("MR-7, HP-2: a program is killed while its function has no route: the next one can have it")
+def killed_without_route(bench):
+    lab = given(bench)
+    others = Working(lab, "h2")
+    for take, give in ways(lab):
+        mine = Working(lab, "h1")
+        lab.fabric.call(*take)
+        mine.stands()
+        mine.job.kill(signal.SIGKILL)
+        with contextlib.suppress(Exception):
+            mine.job.wait(20)
         lab.fabric.call(*give)
         works(lab, "h1")
+    others.still()
+    others.whole()
+
+
+@test("HP-2: a function whose route does not come back is lost after half a minute, and its program told", long=True)
+def gone(bench):
+    lab = given(bench)
+    others = Working(lab, "h2")
+    for (take, give), end in zip(ways(lab), ("reset", "failed")):
+        mine = Working(lab, "h1")
+        lab.fabric.call(*take)
+        mine.ends(LOST, end)
+        lab.fabric.call(*give)
+        works(lab, "h1")
+    others.still()
+    others.whole()
 
 
 @test("MR-7: a function that fails is told to the administrator, too: event, log, count and diagnose")
@@ -229,7 +314,8 @@ def failed(bench):
     if bool(told()) != bool(before):
         raise Mismatch(f"{before} have failed, and diagnose says {told()}")
     events = Events(h1).ready()
-    mine, others = Working(lab, "h1", 60), Working(lab, "h2")
+    # One that does not hold.
+    mine, others = Working(lab, "h1", 60, "--push-data"), Working(lab, "h2")
     # The way there stays: only the endpoint does not get back, and its function says so.
     lab.fabric.call("route", "del", "s2", lid)
     events.job.expect('"WEFT_FAILURE":"[a-z]*-queue"', 60)

@@ -8,10 +8,9 @@ has begun another session.
 
 import contextlib
 import os
-import random
 
 from weftlab import kernel
-from weftlab.errors import LabError, Mismatch
+from weftlab.errors import Mismatch
 from weftlab.fabric import wait_until
 from weftlab.suite import test
 
@@ -323,25 +322,19 @@ def differences(one, other):
 def at_random(bench):
     made = plant(bench)
     expected = fresh(made)
-    rng = random.Random(SEED)
     trunks = [end for end, other in made.cables if end.startswith("s") and other.startswith("s")]
-    done = []
-    try:
+    with made.at_random(SEED) as rng:
         for _ in range(PLUGS):
             away = sorted(made.out | made.cut)
             part = rng.choice(away if len(away) >= MOST_OUT else made.parts + trunks)
             before = Moment(made)
-            done.append(made.toggle(part, announced=":" not in part and rng.random() < 0.5))
+            made.toggle(part, announced=":" not in part and rng.random() < 0.5)
             made.settle()
             Moment(made).outlasts(before)
-        for part in sorted(made.out | made.cut):
-            done.append(made.toggle(part))
-        made.settle()
+        made.restore()
         found = tables(made)
         if found != expected:
             raise Mismatch(f"tables are not those of a fresh start:\n{differences(found, expected)}")
         for one, other in (("h1", "h4"), ("h2", "h3")):
             carried(made, one, other)
-    except LabError as error:
-        raise type(error)(f"WEFT_SEED={SEED}, after {len(done)} steps ({', '.join(done)}): {error}")
-    bench.note(f"{len(done)} additions and removals, WEFT_SEED={SEED}")
+    bench.note(f"{len(made.done)} additions and removals, WEFT_SEED={SEED}")

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """A fabric whose parts come and go: what is plugged in, what follows from that, and what there is."""
 
+import contextlib
+import random
 import re
 import time
 
 from weftlab import kernel
-from weftlab.errors import Mismatch
+from weftlab.errors import LabError, Mismatch
 from weftlab.topology import Topology
 
 from . import sharing, steps
@@ -44,22 +46,41 @@ class Plant:
         self.cables = [(a, b) for a, b, _, _ in shape.links]
         self.parts = [*self.hwids, *self.switches, *self.endpoints]
         self.out, self.cut = set(), set()
+        # In words, for a test that fails.
+        self.done = []
 
     # ---- what is done ---------------------------------------------------
 
     def toggle(self, part, announced=False):
-        """A part comes or goes: a node by its name, a cable by one of its ends. Says what was done."""
+        """A part comes or goes: a node by its name, a cable by one of its ends."""
         if ":" in part:
             word = "up" if part in self.cut else "down"
             self.fabric.link(word, part)
             self.cut ^= {part}
-            return f"cable {part} {word}"
-        word = "plug" if part in self.out else "unplug"
-        if announced:
-            self.fabric.call(word, part, "--announce")
-        self.fabric.call(word, part)
-        self.out ^= {part}
-        return f"{word} {part}{' announced' if announced else ''}"
+            said = f"cable {part} {word}"
+        else:
+            word = "plug" if part in self.out else "unplug"
+            if announced:
+                self.fabric.call(word, part, "--announce")
+            self.fabric.call(word, part)
+            self.out ^= {part}
+            said = f"{word} {part}{' announced' if announced else ''}"
+        self.done.append(said)
+
+    def restore(self):
+        """All parts are there again."""
+        for part in sorted(self.out | self.cut):
+            self.toggle(part)
+        self.settle()
+
+    @contextlib.contextmanager
+    def at_random(self, seed):
+        """What fails meanwhile says by which seed, and what was done before."""
+        try:
+            yield random.Random(seed)
+        except LabError as error:
+            done = ", ".join(self.done)
+            raise type(error)(f"WEFT_SEED={seed}, after {len(self.done)} steps ({done}): {error}")
 
     # ---- what follows ---------------------------------------------------
 

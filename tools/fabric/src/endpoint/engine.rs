@@ -46,6 +46,10 @@ struct Ve {
     counts: Counts,
     given: bool,
     order: Option<Order>,
+    /// The number of the route to the host, 0: there is none.
+    route: u32,
+    /// That of the last one.
+    last_route: u32,
 }
 
 /// The endpoint.
@@ -160,10 +164,14 @@ impl Engine {
                 // What cannot be used is as if it were not there.
                 if self.ves[ve].host.up(packet, fds).is_err() {
                     self.ves[ve].host.down();
+                    self.route(ve, false);
+                } else {
+                    self.route(ve, true);
                 }
             }
             (WEFT_FAB_REMOTE_DOWN, Some(ve)) => {
                 self.ves[ve].host.down();
+                self.route(ve, false);
                 let [_, _, last, _, _, ticket] = arg;
                 if last != 0 {
                     self.confirmed(ve, |order| order.remote = false)?;
@@ -228,6 +236,7 @@ impl Engine {
             None => {
                 // Nothing of the host is touched from here on.
                 self.ves[at].host.down();
+                self.route(at, false);
                 self.ves[at].functions.iter_mut().for_each(|f| *f = Function::default());
                 self.send_with(&open(at, 0, 0, self.sequence), &[])?;
                 self.say(WEFT_FAB_WANT, link(at), [0; 6])?;
@@ -261,11 +270,26 @@ impl Engine {
     }
 
     fn identify(&mut self, ve: usize) {
+        self.each_function(ve, |n, _, access| Function::identify(ve as u8, n, access));
+    }
+
+    /// A route to the host was taken up, or is lost: its functions are told.
+    fn route(&mut self, ve: usize, up: bool) {
+        let Ve { route, last_route, .. } = &mut self.ves[ve];
+        if up {
+            *last_route = *last_route % WEFT_EP_ROUTE_LAST + 1;
+        }
+        *route = if up { *last_route } else { 0 };
+        self.each_function(ve, |_, route, access| Function::route(route, access));
+    }
+
+    /// Calls `with` with each function's number, the number of its route, and its access.
+    fn each_function(&mut self, ve: usize, with: impl Fn(u8, u32, &Access<'_>)) {
         for n in 0..self.ves[ve].functions.len() {
             let window = ve as u64 * self.ve_bytes + n as u64 * FUNCTION_BYTES;
-            let Ve { host, counts, .. } = &mut self.ves[ve];
+            let Ve { host, counts, route, .. } = &mut self.ves[ve];
             let access = Access { memory: &self.memory, window, host, counts };
-            Function::identify(ve as u8, n as u8, &access);
+            with(n as u8, *route, &access);
         }
     }
 
@@ -276,11 +300,11 @@ impl Engine {
         for _ in 0..turns {
             busy = false;
             for (n, ve) in self.ves.iter_mut().enumerate().filter(|(_, ve)| ve.given) {
-                let Ve { functions, host, counts, .. } = ve;
+                let Ve { functions, host, counts, route, .. } = ve;
                 for (f, function) in functions.iter_mut().enumerate() {
                     let window = n as u64 * self.ve_bytes + f as u64 * FUNCTION_BYTES;
                     let mut access = Access { memory: &self.memory, window, host, counts };
-                    busy |= function.turn(&mut access);
+                    busy |= function.turn(*route, &mut access);
                 }
             }
             if !busy {

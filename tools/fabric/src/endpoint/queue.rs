@@ -13,6 +13,7 @@ use crate::wire::abi::*;
 
 /// log2 of the most elements of a queue.
 const ENTRIES_SHIFT: u32 = 12;
+const CAP: u32 = WEFT_EP_SEGMENTS | (ENTRIES_SHIFT << 8) | (MAX_SHIFT << 16) | WEFT_EP_CAP_HOLDS;
 
 /// Where a queue is.
 #[derive(Clone, Copy)]
@@ -47,6 +48,8 @@ struct Setup {
     cq: Ring,
     data_push: bool,
     doorbell: Option<u32>,
+    /// It works only by a route that the host has agreed to.
+    hold: bool,
 }
 
 impl Setup {
@@ -59,6 +62,7 @@ impl Setup {
             cq,
             data_push: ctrl & WEFT_EP_DATA_PUSH != 0,
             doorbell: (ctrl & WEFT_EP_RING != 0).then_some(doorbell),
+            hold: ctrl & WEFT_EP_HOLD != 0,
         })
     }
 }
@@ -73,6 +77,8 @@ pub struct Function {
     taken: u32,
     passed: u32,
     job: Option<Job>,
+    /// What `GO_SEEN` says.
+    seen: u32,
 }
 
 impl Function {
@@ -80,17 +86,23 @@ impl Function {
     pub fn identify(ve: u8, number: u8, access: &Access<'_>) {
         access.tell(WEFT_EP_ID, WEFT_EP_ID_VALUE);
         access.tell(WEFT_EP_VERSION, 1 << 16);
-        access.tell(WEFT_EP_CAP, WEFT_EP_SEGMENTS | (ENTRIES_SHIFT << 8) | (MAX_SHIFT << 16));
+        access.tell(WEFT_EP_CAP, CAP);
         access.tell(WEFT_EP_FUNCTION, u32::from(ve) | (u32::from(number) << 8));
     }
 
-    /// Does a piece of work, if there is any. Whether there may be more.
-    pub fn turn(&mut self, access: &mut Access<'_>) -> bool {
+    /// The route to the host is another one, or none: 0.
+    pub fn route(route: u32, access: &Access<'_>) {
+        access.tell(WEFT_EP_ROUTE, route);
+    }
+
+    /// Does a piece of work, if there is any, by `route`. Whether there may be more.
+    pub fn turn(&mut self, route: u32, access: &mut Access<'_>) -> bool {
         let registers = access.registers();
         let ctrl = word(&registers, WEFT_EP_CTRL);
         if ctrl & WEFT_EP_ENABLE == 0 {
             if self.setup.is_some() || self.failed.is_some() {
                 *self = Function::default();
+                access.tell(WEFT_EP_GO_SEEN, 0);
                 access.tell(WEFT_EP_STATUS, 0);
             }
             return false;
@@ -106,6 +118,10 @@ impl Function {
             }
             return self.setup.is_some();
         };
+        if setup.hold && !held_to(route, &registers, &mut self.seen, access) {
+            // Work under way stays as far as it has come.
+            return false;
+        }
         if let Some(job) = &mut self.job {
             if let Some(cqe) = job.step(access) {
                 self.job = None;
@@ -167,4 +183,18 @@ impl Function {
         *self = Function { failed: Some(why), ..Function::default() };
         access.tell(WEFT_EP_STATUS, why << WEFT_EP_FAILED.trailing_zeros());
     }
+}
+
+/// Whether the host has agreed to work by `route`. What it has written is confirmed: whatever
+/// it asked for, nothing is done that was not agreed to before.
+fn held_to(route: u32, registers: &[u8], seen: &mut u32, access: &mut Access<'_>) -> bool {
+    let go = word(registers, WEFT_EP_GO);
+    if go != *seen {
+        *seen = go;
+        let at = long(registers, WEFT_EP_PROBE);
+        let probed = at != 0 && access.read(false, at, &mut [0; 4]).is_ok();
+        access.tell(WEFT_EP_PROBED, probed.into());
+        access.tell(WEFT_EP_GO_SEEN, go);
+    }
+    route != 0 && go == route
 }

@@ -192,6 +192,14 @@ impl Queue {
         self.set(world, WEFT_EP_WQ + WEFT_EP_Q_DOORBELL, self.posted);
     }
 
+    /// Agrees to the route that a function with HOLD has now.
+    pub fn go(&self, world: &World) {
+        let route = self.get(world, WEFT_EP_ROUTE);
+        assert_ne!(route, 0, "there is no route");
+        self.set(world, WEFT_EP_GO, route);
+        self.ring(world);
+    }
+
     /// The next completion, when it has come. Its number is looked at before the rest, for
     /// it is written after it.
     pub fn completed(&mut self, world: &World) -> Option<Done> {

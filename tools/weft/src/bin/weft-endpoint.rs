@@ -22,6 +22,10 @@ const USAGE: &str = "usage: weft-endpoint NUMBER ENDPOINT.VE [OPTION...]
   --pieces N       pieces of work that are under way at once (4)
   --piece BYTES    bytes of each (65536, or 4096 with --push-data)
   --file PATH      data that are copied, in place of random ones
+  --shift N        hands pieces on over N places: each piece is copied from its place
+                   to the next, the last one first, and then a new one to the first.
+                   What is lost, done twice or out of turn gives other checksums
+  --count PATH     keeps in this file how many pieces are done
   --push-work, --push-data, --pull-done
                    who moves what
   --drop-area PATH
@@ -50,6 +54,8 @@ struct Options {
     pull_done: bool,
     drop_area: Option<PathBuf>,
     deny_write: bool,
+    shift: Option<u64>,
+    count: Option<PathBuf>,
     wait: f64,
     json: bool,
 }
@@ -79,6 +85,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Options> {
         pull_done: false,
         drop_area: None,
         deny_write: false,
+        shift: None,
+        count: None,
         wait: 0.0,
         json: false,
     };
@@ -93,6 +101,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Options> {
             "--push-work" => options.push_work = true,
             "--push-data" => options.push_data = true,
             "--pull-done" => options.pull_done = true,
+            "--shift" => options.shift = Some(words.next()?.parse().ok()?),
+            "--count" => options.count = Some(words.next()?.into()),
             "--drop-area" => options.drop_area = Some(words.next()?.into()),
             "--deny-write" => options.deny_write = true,
             "--wait" => options.wait = words.next()?.parse().ok()?,
@@ -100,7 +110,9 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Options> {
             _ => return None,
         }
     }
-    let good = (1..=32).contains(&options.pieces) && options.piece.is_none_or(|bytes| bytes > 0);
+    let good = (1..=32).contains(&options.pieces)
+        && options.piece.is_none_or(|bytes| bytes > 0)
+        && options.shift.is_none_or(|places| (1..=16).contains(&places));
     good.then_some(options)
 }
 
@@ -274,16 +286,10 @@ impl<'a> Run<'a> {
 
     fn run(&mut self) -> Result<()> {
         let begin = Instant::now();
-        let spent = || begin.elapsed().as_secs_f64();
         let once = self.data.len() as u64;
-        let going = |next| match (&self.options.until, self.options.seconds) {
-            (Some(path), most) => most.is_none_or(|most| spent() < most) && !path.exists(),
-            (None, Some(seconds)) => spent() < seconds,
-            (None, None) => next < once,
-        };
-        while going(self.next) || self.back < self.next {
+        while self.goes_on(begin, self.next, once) || self.back < self.next {
             let room = (self.next - self.back) < (self.options.pieces as u64).min(once);
-            if room && going(self.next) {
+            if room && self.goes_on(begin, self.next, once) {
                 self.submit()?;
                 continue;
             }
@@ -292,6 +298,7 @@ impl<'a> Run<'a> {
             for done in self.function.reap(Some(patience))? {
                 self.complete(done)?;
             }
+            self.count()?;
             if drops && self.options.drop_area.as_ref().is_some_and(|path| path.exists()) {
                 // With all of it under way, so that all names it.
                 while self.next - self.back < (self.options.pieces as u64).min(once) {
@@ -301,6 +308,97 @@ impl<'a> Run<'a> {
                 self.sums_from = self.next;
                 eprintln!("dropped");
             }
+        }
+        Ok(())
+    }
+
+    /// Whether there is more to be done after `next` pieces.
+    fn goes_on(&self, begin: Instant, next: u64, once: u64) -> bool {
+        let spent = || begin.elapsed().as_secs_f64();
+        match (&self.options.until, self.options.seconds) {
+            (Some(path), most) => most.is_none_or(|most| spent() < most) && !path.exists(),
+            (None, Some(seconds)) => spent() < seconds,
+            (None, None) => next < once,
+        }
+    }
+
+    /// Writes how much is done where others can read it.
+    fn count(&self) -> Result<()> {
+        if let Some(path) = &self.options.count {
+            std::fs::write(path, self.counts.done.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Hands pieces on from place to place, see `--shift`.
+    fn shift(&mut self, places: u64) -> Result<()> {
+        let bytes = self.piece;
+        let pieces = self.options.pieces as u64;
+        // A new piece stays where it comes from until it was copied.
+        let sources = pieces + 1;
+        let size = bytes.next_multiple_of(8);
+        let from = self.function.area(size * sources as usize, Access::Read)?;
+        let line = self.function.area(size * (places as usize + 1), Access::Both)?;
+        let place = |n: u64| line.part(n as usize * size, bytes);
+        let mut data = random(bytes);
+        let zero = crc32c(std::iter::repeat_n(0, bytes));
+        // The checksum of each new piece; that of a place to which none has come.
+        let mut sums: Vec<u32> = Vec::new();
+        let sum_of = |sums: &[u32], which: Option<u64>| {
+            which.map_or(zero, |n| sums.get(n as usize).copied().unwrap_or(0))
+        };
+        let begin = Instant::now();
+        // In a round each place is copied to the next, the last but one first; then comes a new piece.
+        let round = places + 1;
+        let (mut next, mut back) = (0, 0);
+        // A round that was begun is ended.
+        while back < next || next % round != 0 || self.goes_on(begin, next, round) {
+            let more = next % round != 0 || self.goes_on(begin, next, round);
+            if next - back < pieces && more {
+                let (now, step) = (next / round, next % round);
+                let work = if step < places {
+                    let to = places - step;
+                    Work::copy(next, &[place(to - 1)], &[place(to)], true)
+                } else {
+                    let at = (now % sources) as usize * size;
+                    let stamp = now.to_le_bytes();
+                    data.iter_mut().zip(stamp).for_each(|(to, from)| *to = from);
+                    sums.push(crc32c(data.iter().copied()));
+                    from.write(at, &data);
+                    Work::copy(next, &[from.part(at, bytes)], &[place(0)], true)
+                };
+                if self.function.submit(&[work])? != 1 {
+                    return Err("there was no room for work".into());
+                }
+                next += 1;
+                continue;
+            }
+            for done in self.function.reap(Some(Duration::from_secs(10)))? {
+                let (now, step) = (back / round, back % round);
+                // What is in a place came as many rounds ago.
+                let which = now.checked_sub(places - step);
+                let expected = (back, DoneStatus::Ok, sum_of(&sums, which), bytes as u64);
+                if (done.cookie, done.status, done.crc, done.bytes) != expected {
+                    return Err(format!("{done:?} came for {expected:?}").into());
+                }
+                back += 1;
+                self.counts.done += 1;
+                self.counts.bytes += done.bytes;
+            }
+            self.count()?;
+        }
+        // All of it is where it was handed to.
+        let mut copy = vec![0; bytes];
+        for n in 0..=places {
+            line.read(n as usize * size, &mut copy);
+            let which = (back / round).checked_sub(n + 1);
+            if crc32c(copy.iter().copied()) != sum_of(&sums, which) {
+                return Err(format!("place {n}: not piece {which:?}").into());
+            }
+        }
+        let status = self.function.status()?;
+        if (status.submitted, status.completed) != (next, next) {
+            return Err(format!("{next} pieces were done: {status:?}").into());
         }
         Ok(())
     }
@@ -337,7 +435,10 @@ fn work(options: &Options) -> Result<u8> {
     // The parent process waits for it.
     eprintln!("working");
     let begin = Instant::now();
-    let result = run.run();
+    let result = match options.shift {
+        Some(places) => run.shift(places),
+        None => run.run(),
+    };
     let seconds = begin.elapsed().as_secs_f64();
     match result {
         Ok(()) => {
