@@ -270,6 +270,16 @@ impl Port {
         fabric.is_some_and(|fabric| fabric.node(hwid).is_some_and(|node| node.links.is_some()))
     }
 
+    /// Whether the driver may have a link lead to a host over a route: a function without a manager, as a virtual one,
+    /// does not know which hosts there are, and asks when it has to.
+    fn may_reach(&self, hwid: u64) -> bool {
+        let asks = || self.0.info().is_ok_and(|info| info.kind == weft::PortKind::Weft);
+        match self.0.fabric() {
+            Ok(None) => asks(),
+            _ => self.has_route(hwid),
+        }
+    }
+
     /// Whether a route leads to any other host, as far as it is known.
     pub fn has_routes(&self) -> bool {
         let other = |node: &weft::FabricNode| {
@@ -422,7 +432,7 @@ impl Connector {
             ([], Some(hwid))
                 if self.target.link.is_none()
                     && fitting.iter().all(|link| link.lid != 0)
-                    && port.has_route(hwid) =>
+                    && port.may_reach(hwid) =>
             {
                 Ok(weft::Connect::to_peer(hwid, self.service))
             }

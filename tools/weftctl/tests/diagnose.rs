@@ -924,6 +924,23 @@ fn mr_3_shared_endpoints() {
 }
 
 #[test]
+fn hp_2_functions_that_are_held_are_told_while_they_are() {
+    let mut snapshot = recorded("well");
+    for (functions, held, ids_told) in [
+        (None, None, vec![]),
+        (Some(2), Some(0), vec![]),
+        (Some(2), Some(1), vec!["endpoint-held"]),
+    ] {
+        port(&mut snapshot).endpoint_functions = functions;
+        port(&mut snapshot).endpoint_held = held;
+        let found = diagnose(&snapshot);
+        assert_eq!(ids(&found, Level::Note), ids_told, "{found:?}");
+        assert!(!is_wrong(&found));
+        assert!(found.iter().all(|f| f.what.starts_with("1 of 2 functions")), "{found:?}");
+    }
+}
+
+#[test]
 fn mr_7_a_function_that_has_failed_is_told_to_the_administrator() {
     let mut snapshot = recorded("well");
     port(&mut snapshot).endpoint_failures = 2;

@@ -12,7 +12,8 @@ wait_links ready 15
 result $? "N-1 links are ready"
 for dev in /sys/class/weft/weft*/device; do
 	port=$(basename "$(dirname "$dev")")
-	for f in hwid generation kind version present endpoint_slots endpoint_failures link0/state link0/speed link0/width \
+	for f in hwid generation kind version present endpoint_slots endpoint_functions \
+		 endpoint_held endpoint_failures link0/state link0/speed link0/width \
 		 link0/max_speed link0/max_width link0/present link0/role link0/trained \
 		 link0/peer_hwid link0/peer_version link0/hello_error link0/readied link0/ended \
 		 link0/messages_bad link0/messages_dropped link0/hellos_refused link0/echo_overdue \

@@ -51,6 +51,11 @@ struct Entry {
     hwid: String,
     present: Option<bool>,
     fabric: Option<bool>,
+    /// Functions of shared endpoints: how many programs can have, have, and have that are held until
+    /// there is a route. `None`: the driver does not say.
+    endpoint_slots: Option<u64>,
+    endpoint_functions: Option<u64>,
+    endpoint_held: Option<u64>,
     links: Vec<LinkEntry>,
     counters: BTreeMap<String, u64>,
 }
@@ -73,6 +78,8 @@ struct LinkEntry {
     hops: Option<u64>,
     channels: u64,
     channels_broken: u64,
+    queue_pairs: u64,
+    sockets: u64,
 }
 
 pub fn run(context: &Context, args: &Args) -> Result<(), End> {
@@ -118,6 +125,9 @@ fn entry(port: &Port, address: Option<String>, cabled: bool) -> Entry {
         hwid: short(&port.hwid).unwrap_or_default(),
         present: port.present,
         fabric: port.fabric,
+        endpoint_slots: port.endpoint_slots,
+        endpoint_functions: port.endpoint_functions,
+        endpoint_held: port.endpoint_held,
         links: links.collect(),
         counters: port.counters.clone(),
     }
@@ -141,6 +151,8 @@ fn link(link: &Link) -> LinkEntry {
         hops: link.hops,
         channels: link.channels,
         channels_broken: link.channels_broken,
+        queue_pairs: link.queue_pairs,
+        sockets: link.sockets,
     }
 }
 
@@ -151,10 +163,11 @@ fn short(hwid: &str) -> Option<String> {
 }
 
 fn shown(report: &Report) -> String {
+    let head = ["PORT", "LINK", "STATE", "RUNS", "CAN", "POWER", "ROLE", "NEIGHBOUR", "UPS"];
+    let used = ["CHANNELS", "QPS", "SOCKETS"];
+    let mut links = vec![head.into_iter().chain(used).map(String::from).collect()];
     let head =
-        ["PORT", "LINK", "STATE", "RUNS", "CAN", "POWER", "ROLE", "NEIGHBOUR", "UPS", "CHANNELS"];
-    let mut links = vec![head.map(String::from).to_vec()];
-    let head = ["PORT", "HWID", "MESSAGES", "DOORBELLS", "DMA", "INTERRUPTS", "REFUSED"];
+        ["PORT", "HWID", "MESSAGES", "DOORBELLS", "DMA", "INTERRUPTS", "REFUSED", "FUNCTIONS"];
     let mut ports = vec![head.map(String::from).to_vec()];
     for entry in &report.ports {
         links.extend(entry.links.iter().map(|link| link_row(&entry.port, link)));
@@ -190,6 +203,8 @@ fn link_row(port: &str, link: &LinkEntry) -> Vec<String> {
         link.peer_hwid.clone().unwrap_or("-".into()),
         link.trained.to_string(),
         format!("{} open{broken}", link.channels),
+        link.queue_pairs.to_string(),
+        link.sockets.to_string(),
     ]
 }
 
@@ -217,7 +232,18 @@ fn port_row(entry: &Entry, before: Option<(&BTreeMap<String, u64>, f64)>) -> Vec
         count("dma_bytes").map_or("-".into(), bytes),
         text("interrupts"),
         refused.iter().filter_map(|name| count(name)).sum::<u64>().to_string(),
+        functions(entry),
     ]
+}
+
+/// How many functions of shared endpoints are in use.
+fn functions(entry: &Entry) -> String {
+    let Some(open) = entry.endpoint_functions else { return "-".into() };
+    let of = entry.endpoint_slots.map_or(String::new(), |slots| format!(" of {slots}"));
+    match entry.endpoint_held {
+        None | Some(0) => format!("{open}{of}"),
+        Some(held) => format!("{open}{of}, {held} held"),
+    }
 }
 
 #[cfg(test)]
@@ -238,6 +264,8 @@ mod tests {
             peer_hwid: "0x00000000000000a2".into(),
             channels: 1,
             channels_broken: 3,
+            queue_pairs: 2,
+            sockets: 40,
             ..Link::default()
         };
         let empty = Link {
@@ -254,6 +282,9 @@ mod tests {
             name: "weft0".into(),
             hwid: "0x0000000000000001".into(),
             links: vec![link, empty],
+            endpoint_slots: Some(4),
+            endpoint_functions: Some(2),
+            endpoint_held: Some(1),
             counters: counters.into_iter().chain(more).map(|(n, c)| (n.to_owned(), c)).collect(),
             ..Port::default()
         }
@@ -268,15 +299,24 @@ mod tests {
     fn a_line_a_link_and_a_line_a_port() {
         assert_eq!(
             shown(&report(false)),
-            "PORT        LINK  STATE     RUNS     CAN      POWER  ROLE  NEIGHBOUR  UPS  CHANNELS\n\
-             /dev/weft0  0     ready     gen3 x4  gen4 x8  auto   root  0xa2       2    1 open, 3 broken\n\
-             /dev/weft0  1     no cable  -        -        -      -     -          0    0 open\n\
+            "PORT        LINK  STATE     RUNS     CAN      POWER  ROLE  NEIGHBOUR  UPS  CHANNELS          QPS  SOCKETS\n\
+             /dev/weft0  0     ready     gen3 x4  gen4 x8  auto   root  0xa2       2    1 open, 3 broken  2    40\n\
+             /dev/weft0  1     no cable  -        -        -      -     -          0    0 open            0    0\n\
              \n\
              sent/received:\n\
-             PORT        HWID  MESSAGES  DOORBELLS  DMA      INTERRUPTS  REFUSED\n\
-             /dev/weft0  0x1   5/4       9/7        3.0 MiB  -           2\n"
+             PORT        HWID  MESSAGES  DOORBELLS  DMA      INTERRUPTS  REFUSED  FUNCTIONS\n\
+             /dev/weft0  0x1   5/4       9/7        3.0 MiB  -           2        2 of 4, 1 held\n"
         );
         assert!(!shown(&report(true)).contains("no cable"));
+    }
+
+    #[test]
+    fn functions_of_endpoints_are_counted_where_the_driver_says() {
+        let mut entry = entry(&port(9), None, false);
+        entry.endpoint_held = Some(0);
+        assert_eq!(functions(&entry), "2 of 4");
+        entry.endpoint_functions = None;
+        assert_eq!(functions(&entry), "-");
     }
 
     #[test]

@@ -364,6 +364,8 @@ pub fn port(dir: &Path) -> Option<Port> {
         manager: manager(&dir.join("manager")),
         nodes: Vec::new(),
         endpoint_slots: number(&dir.join("endpoint_slots")),
+        endpoint_functions: number(&dir.join("endpoint_functions")),
+        endpoint_held: number(&dir.join("endpoint_held")),
         endpoint_failures: number(&dir.join("endpoint_failures")).unwrap_or(0),
         known: Known::default(),
     })
@@ -422,5 +424,7 @@ fn link(dir: &Path, number_of: u32) -> Option<Link> {
         arena_wanted: count("arena_wanted"),
         channels: count("channels"),
         channels_broken: count("channels_broken"),
+        queue_pairs: count("queue_pairs"),
+        sockets: count("sockets"),
     })
 }

@@ -19,6 +19,7 @@ pub fn check(snapshot: &Snapshot, function: &Function, port: &Port) -> Vec<Findi
         found.extend(unassigned(component, known, &names));
     }
     found.extend(no_endpoint_slots(function, port));
+    found.extend(held(function, port));
     found.extend(failed(snapshot, function, port));
     found
 }
@@ -133,6 +134,20 @@ fn no_endpoint_slots(function: &Function, port: &Port) -> Option<Finding> {
         "programs that open one get ENOSPC: a port has to have 16 slots, and apertures, doorbells and \
          pages in proportion; emulated: `-device weft-port,slots=16`; `weftctl withdraw` at the master \
          gives them to others",
+    ))
+}
+
+/// What has no route now, and goes on when it has one.
+fn held(function: &Function, port: &Port) -> Option<Finding> {
+    let held = port.endpoint_held.filter(|held| *held > 0)?;
+    let of = port.endpoint_functions.unwrap_or(held);
+    let what = format!(
+        "{held} of {of} functions of shared endpoints are held: the route there, or back, is lost or has changed"
+    );
+    let finding = Finding::note("endpoint-held", Place::Function(function.address.clone()), what);
+    Some(finding.mend(
+        "they go on where they were when there is a route, and fail after 30 s without one; if they stay \
+         held: `weftctl tree` and `weftctl slots` at the master show what is not there",
     ))
 }
 

@@ -144,7 +144,11 @@ pub struct Port {
     pub nodes: Vec<tree::Node>,
     /// Functions of shared endpoints that programs can have open at a time; `None`: the driver does not say.
     pub endpoint_slots: Option<u64>,
-    /// Those of them that have failed under their programs.
+    /// Those that they have open now, likewise.
+    pub endpoint_functions: Option<u64>,
+    /// And of these the ones that are held until there is a route.
+    pub endpoint_held: Option<u64>,
+    /// How many have failed under their programs.
     pub endpoint_failures: u64,
     /// What is known of the endpoints that hosts share, likewise.
     pub known: Known,
@@ -226,6 +230,8 @@ pub struct Link {
     pub arena_wanted: u64,
     pub channels: u64,
     pub channels_broken: u64,
+    pub queue_pairs: u64,
+    pub sockets: u64,
 }
 
 /// A device file.
