@@ -158,7 +158,7 @@ impl Engine {
                 }
                 State::Reset => {
                     if let Some((worker, core)) = worker {
-                        worker.leave(qp.number(), inner, core);
+                        worker.leave(qp, inner, core);
                     }
                     inner.reset(qp);
                 }
@@ -227,7 +227,7 @@ impl Engine {
         self.table.remove(qp);
         self.change(qp, None, |inner, worker| {
             if let Some((worker, core)) = worker {
-                worker.leave(qp.number(), inner, core);
+                worker.leave(qp, inner, core);
             }
             inner.reset(qp);
         });
@@ -300,6 +300,11 @@ impl Engine {
     pub(crate) fn is_used(&self, link: usize) -> bool {
         let worker = self.worker(link);
         worker.is_some_and(|worker| worker.has_users() || worker.keeps())
+    }
+
+    /// Returns how many queue pairs a link connects.
+    pub(crate) fn connected(&self, link: usize) -> u32 {
+        self.worker(link).map_or(0, |worker| worker.connected())
     }
 
     pub(super) fn worker(&self, link: usize) -> Option<&Arc<Worker>> {

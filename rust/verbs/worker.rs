@@ -212,7 +212,12 @@ impl Worker {
 
     /// Returns whether this session connects queue pairs.
     pub(super) fn has_users(&self) -> bool {
-        self.users.load(Relaxed) != 0
+        self.connected() != 0
+    }
+
+    /// Returns how many.
+    pub(super) fn connected(&self) -> u32 {
+        self.users.load(Relaxed)
     }
 
     /// Returns whether what the peer sends is waited for.

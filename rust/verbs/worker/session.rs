@@ -7,7 +7,7 @@
 
 use super::{Core, CoreGuard, Watch, Worker};
 use crate::{
-    fabric::Reason,
+    fabric::{Node, Reason},
     hw::Port,
     proto::{
         cqe::Status,
@@ -17,9 +17,10 @@ use crate::{
     },
     sys::{clock, errno::EHOSTUNREACH, work},
     verbs::{
+        cx::Cx,
         qp::{Inner, Path, Qp},
         table::MAX_QPS,
-        trunk::Trunk,
+        trunk::{Io, Trunk},
     },
 };
 use kernel::{
@@ -182,10 +183,10 @@ impl Worker {
     }
 
     /// Disconnects a queue pair that is going to be reset or destroyed, and waits until its memory is
-    /// not read any more. The peer is told if that is possible now; otherwise it learns of it when it
-    /// asks.
-    pub(in crate::verbs) fn leave(&self, qpn: u32, inner: &mut Inner, core: &mut CoreGuard<'_>) {
-        let core = &mut *core.0;
+    /// not read any more. The peer is told if that is possible now, and before it of its requests that were
+    /// carried out; otherwise it learns of it when it asks.
+    pub(in crate::verbs) fn leave(&self, qp: &Qp, inner: &mut Inner, core: &mut CoreGuard<'_>) {
+        let (qpn, core) = (qp.number(), &mut *core.0);
         let Some(path) = inner.path.take() else {
             return;
         };
@@ -194,6 +195,7 @@ impl Worker {
         let reaches = path.session == core.session && core.trunk.is_some();
         if reaches {
             self.settle(core, qpn);
+            self.serve_last(qp, inner, core);
             core.members.remove(qpn);
             self.users.store(core.members.len() as u32, Relaxed);
         }
@@ -205,28 +207,49 @@ impl Worker {
         }
     }
 
+    /// Calls `f` with the node that is served, and its port. `None`: there is none now.
+    fn with_port<R>(&self, f: impl FnOnce(&Node, &dyn Port) -> R) -> Option<R> {
+        let node = self.node.lock().clone()?;
+        let port = node.port().ok()?;
+        Some(f(&node, &**port))
+    }
+
+    /// Sends the results that a queue pair owes its peer, as far as there is room.
+    fn serve_last(&self, qp: &Qp, inner: &mut Inner, core: &mut Core) {
+        let (Some(own), Some(trunk)) = (core.own, &mut core.trunk) else {
+            return;
+        };
+        let (dev, spares) = (self.home.get(), &mut core.spares);
+        let serve = |io: &Io<'_>| {
+            let mut cx = Cx::new(*io, own, trunk, spares, &self.memory, &dev);
+            cx.own_qpn.set(qp.number());
+            let (machine, mut env) = inner.inside(qp, &mut cx);
+            // The next run finds a fault, too, and ends the session.
+            if machine.serve_last(&mut env).is_ok() {
+                cx.trunk.ring(io);
+            }
+        };
+        self.with_port(|node, port| self.with_io(node, port, serve));
+    }
+
     /// Waits until the DMA channel does not read memory that requests of queue pair `qpn` have named.
     /// Sleeps.
     fn settle(&self, core: &Core, qpn: u32) {
         let Some(trunk) = core.trunk.as_ref().filter(|trunk| trunk.moving.has(qpn)) else {
             return;
         };
-        let Some(node) = self.node.lock().clone() else {
-            return;
-        };
-        let Ok(port) = node.port() else {
-            return;
-        };
-        let Some(mover) = port.mover(self.link) else {
-            return;
-        };
-        while trunk.moving.reads_for(qpn, mover) {
-            if !trunk.moving.is_well(mover) {
-                // The next tick finds out and ends the session.
-                mover.stop();
+        self.with_port(|_, port| {
+            let Some(mover) = port.mover(self.link) else {
                 return;
+            };
+            while trunk.moving.reads_for(qpn, mover) {
+                if !trunk.moving.is_well(mover) {
+                    // The next tick finds out and ends the session.
+                    mover.stop();
+                    return;
+                }
+                fsleep(SETTLE_POLL);
             }
-            fsleep(SETTLE_POLL);
-        }
+        });
     }
 }

@@ -189,6 +189,39 @@ fn m_1_memory_is_taken_back_at_any_moment() {
     play(60, steps(), 1000, [0usize..8, 0usize..8, 0usize..8]);
 }
 
+/// The user of a queue pair resets it as soon as there is a completion for what has come, before the engine has
+/// acknowledged it: at the peer the request that was carried out has succeeded.
+#[test]
+fn q_2_what_was_carried_out_before_a_reset_has_succeeded() {
+    const SERVE: usize = 0;
+    const TAKE: [usize; 4] = [1, 2, 3, 4];
+    let layout = Layout::of_arena(128 << 10).expect("large enough");
+    let games = (0..8).flat_map(|bits| [Op::Send, Op::Add].map(|op| (bits, op)));
+    for (bits, op) in games {
+        let mut world = World::new([layout; 2], &[protocols(bits)], false);
+        world.settle();
+        let (len, bad) = (8, false);
+        world.run((1, 0, Do::Recv(1)));
+        world.settle();
+        world.run((0, 0, Do::Post(Wr { op, len, bad })));
+        let executed = |world: &World| world.ends[1].qps[0].user.executed.borrow().len();
+        while executed(&world) == 0 {
+            let mut busy = world.step(0, 0, SERVE);
+            for n in TAKE {
+                busy |= executed(&world) == 0 && world.step(1, 0, n);
+            }
+            // Some are carried out where they are served.
+            busy |= executed(&world) == 0 && world.step(1, 0, SERVE);
+            assert!(busy, "{bits} {op:?}: it is never carried out");
+        }
+        world.run((1, 0, Do::Reset));
+        world.finish();
+        world.check();
+        let status = world.ends[0].qps[0].user.sent[0].status;
+        assert_eq!(status, Status::Success, "{bits} {op:?}");
+    }
+}
+
 /// Several long messages of a queue pair are under way: they end in order all the same.
 #[test]
 fn q_2_long_messages_overtake_nothing() {

@@ -84,13 +84,16 @@ impl End {
     }
 
     /// Resets a queue pair; what its user has posted is forgotten.
-    pub fn reset(&mut self, q: usize, peer: &impl Trunk) {
-        let qp = &mut self.qps[q];
+    pub fn reset<M: Trunk>(&mut self, q: usize, own: &M, peer: &M) {
         let number = number_of(q);
         // The driver waits until its DMA engine reads no memory of the queue pair any more.
         let dma = self.link.dma.iter_mut().filter(|dma| !dma.moved);
         dma.filter(|dma| dma.transfer.owner().0 == number)
             .for_each(|dma| dma.run(peer));
+        let (machine, mut env) = self.at(q, Trunks { own, peer });
+        machine.serve_last(&mut env).expect("the peer is honest");
+        self.link.out.tell(peer);
+        let qp = &mut self.qps[q];
         if let Some(what) = qp.machine.disconnect(true) {
             self.gone.push_back((number, what));
         }

@@ -82,8 +82,8 @@ impl World {
             }
             Do::Reset => {
                 self.ended = true;
-                let peer = &self.memories[1 - end];
-                self.ends[end].reset(pair, peer);
+                let [own, peer] = [end, 1 - end].map(|n| &self.memories[n]);
+                self.ends[end].reset(pair, own, peer);
                 self.ends[end].connect(pair);
             }
         }
