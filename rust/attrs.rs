@@ -134,7 +134,7 @@ fn counter(data: &Device, n: usize) -> Result<Value> {
     Ok(found.value.into())
 }
 
-static ROOT: [Attr<Device>; 8] = files!(0, node = node {
+static ROOT: [Attr<Device>; 10] = files!(0, node = node {
     c"hwid" => Value::Hex64(node.identity()?.hwid),
     c"generation" => node.identity()?.generation,
     c"kind" => kind(node.identity()?.kind),
@@ -144,13 +144,16 @@ static ROOT: [Attr<Device>; 8] = files!(0, node = node {
     c"fabric" => node.port()?.fabric().ok_or(ENOENT)?,
     // For functions of shared endpoints.
     c"endpoint_slots" => node.port()?.endpoint_slots().map_or(0, |slots| slots.count()) as u64,
-    // How often functions of shared endpoints have failed while programs used them.
-    c"endpoint_failures" => node.failures(),
+    // How many of those programs use, how many of them are held until there is a route, and how often one has
+    // failed.
+    c"endpoint_functions" => node.functions().open,
+    c"endpoint_held" => node.functions().held,
+    c"endpoint_failures" => node.functions().failures,
 } Attr::new(c"version", |_, _| Ok(wire::VERSION.into()), 0));
-static ROOT_LIST: List<Device, 9> = List::new(&ROOT);
+static ROOT_LIST: List<Device, 11> = List::new(&ROOT);
 
 /// Files of a link.
-const LINK_FILES: usize = 33;
+const LINK_FILES: usize = 35;
 
 const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
     let [power, target_speed, target_width, bytes_out, bytes_in] = power::attrs(n);
@@ -183,6 +186,8 @@ const fn link_attrs(n: usize) -> [Attr<Device>; LINK_FILES] {
         c"channels" => link.usage.open,
         c"channels_opened" => link.usage.opened,
         c"channels_broken" => link.usage.broken,
+        c"queue_pairs" => link.usage.queue_pairs,
+        c"sockets" => link.usage.sockets,
         c"doorbells_lost" => link.usage.doorbells_lost,
     } power, target_speed, target_width, bytes_out, bytes_in, Attr::private(c"users", users, n))
 }

@@ -43,6 +43,10 @@ pub(crate) enum Table {
     KickPages,
     /// Services that files listen on.
     Listeners,
+    /// Matching interfaces.
+    Interfaces,
+    /// Their list entries.
+    Entries,
     /// Pages of the arena of a link.
     Arena(usize),
     /// What is open on a routed link, or about to be. Links are shared out, by [`Payer::take_link`], not what
@@ -51,7 +55,7 @@ pub(crate) enum Table {
 }
 
 /// The tables besides arenas.
-const ARENAS_AT: usize = 7;
+const ARENAS_AT: usize = 9;
 const LINKS_AT: usize = ARENAS_AT + MAX_LINKS;
 const TABLES: usize = LINKS_AT + MAX_LINKS;
 
@@ -65,6 +69,8 @@ impl Table {
             Self::Qps => 4,
             Self::KickPages => 5,
             Self::Listeners => 6,
+            Self::Interfaces => 7,
+            Self::Entries => 8,
             Self::Arena(link) => ARENAS_AT + link,
             Self::Link(link) => LINKS_AT + link,
         }

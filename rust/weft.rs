@@ -5,7 +5,7 @@
 //! The driver of the ports of a fabric. From top to bottom; no layer knows those above it:
 //!
 //! - `chardev`: `/dev/weftN`; `kclient`: channels for other modules of the kernel; `net`: the Ethernet
-//!   interface, which is such a client;
+//!   interface, which is such a client; `matching`: message matching, another one;
 //! - `vf`: migrates virtual functions; it knows `fabric` only to find ports;
 //! - `socket`: sockets, which use channels' arenas and the engine of queue pairs;
 //! - `channel`: channels; `verbs`: queue pairs; `mem`: protected memory; `endpoint`: functions of shared
@@ -41,6 +41,7 @@ mod endpoint;
 mod fabric;
 mod hw;
 mod kclient;
+mod matching;
 mod mem;
 mod net;
 // Public for the crate weft-proto, which is made of the same files. Private here, so that what the
@@ -64,6 +65,7 @@ struct WeftModule {
     _net: sys::net::Kind,
     _region: sys::chrdev::Region,
     _handover: sys::handover::Handover,
+    _registry: sys::registry::Registry,
 }
 
 impl InPlaceModule for WeftModule {
@@ -72,6 +74,7 @@ impl InPlaceModule for WeftModule {
         // and the region come first and go last.
         try_pin_init!(Self {
             _handover: sys::handover::Handover::new(),
+            _registry: sys::registry::Registry::new(),
             _region: sys::chrdev::Region::new()?,
             _net: sys::net::Kind::new::<net::Ethernet>()?,
             _weft <- Registration::new(c"weft", module),

@@ -4,7 +4,7 @@
 
 use crate::{
     device::Device,
-    fabric::{Manager, Standing, View},
+    fabric::{Manager, Reaching, Standing, View},
     proto::nm::node::Mismatch,
     sys::sysfs::{Attr, List, Value},
 };
@@ -18,6 +18,11 @@ fn standing(data: &Device, n: usize) -> Result<Standing> {
 /// Returns the manager. `ENOENT`: the port has none.
 fn manager(data: &Device, _: usize) -> Result<&Manager> {
     data.node.manager().ok_or(ENOENT)
+}
+
+/// Returns the routed links. `ENOENT`: the port cannot have any.
+fn far(data: &Device, _: usize) -> Result<&Reaching> {
+    data.node.far().ok_or(ENOENT)
 }
 
 fn allow(data: &Device, n: usize) -> Result<Value> {
@@ -79,15 +84,15 @@ fn routed_bytes(data: &Device, _: usize) -> Result<Value> {
 }
 
 fn routed_idle(data: &Device, n: usize) -> Result<Value> {
-    Ok(manager(data, n)?.routed_idle().into())
+    Ok(far(data, n)?.routed_idle().into())
 }
 
 fn set_routed_idle(data: &Device, n: usize, seconds: u64) -> Result {
-    manager(data, n)?.set_routed_idle(seconds)
+    far(data, n)?.set_routed_idle(seconds)
 }
 
 fn calls_refused(data: &Device, n: usize) -> Result<Value> {
-    Ok(manager(data, n)?.calls_refused().into())
+    Ok(far(data, n)?.calls_refused().into())
 }
 
 fn assignments(data: &Device, n: usize) -> Result<Value> {

@@ -285,6 +285,7 @@ impl Conns {
             broken: self.broken,
             pages: (self.pages.total() - self.pages.free_pages()) as u64,
             doorbells_lost: 0,
+            ..Usage::default()
         }
     }
 

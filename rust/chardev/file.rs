@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! An open file of a port: fresh, listening, one end of a channel, a socket or what listens for some, the owner of
-//! objects, or the user of a function of a shared endpoint.
+//! objects, the user of a function of a shared endpoint, or a matching interface.
 
 use super::{objects::Objects, PortDevice};
 use crate::{
     channel::{Channel, Channels, Listener},
     endpoint::{Endpoints, Function},
     fabric::Node,
+    matching::{Matching, Open},
     mem::Memory,
     share::Payer,
     socket::{Listener as SocketListener, Socket, Sockets},
@@ -34,6 +35,7 @@ pub(super) enum Role {
     Socket(Arc<Socket>),
     Objects(Arc<Objects>),
     Function(Arc<Function>),
+    Matching(KBox<Open>),
 }
 
 /// An open file.
@@ -44,6 +46,7 @@ pub(super) struct PortFile {
     pub(super) engine: Arc<Engine>,
     pub(super) sockets: Arc<Sockets>,
     pub(super) endpoints: Arc<Endpoints>,
+    pub(super) matching: Arc<Matching>,
     /// The user that has opened it.
     pub(super) payer: Arc<Payer>,
     pub(super) waiters: Arc<WaitQueue>,
@@ -63,6 +66,7 @@ impl PortFile {
             engine: device.engine.clone(),
             sockets: device.sockets.clone(),
             endpoints: device.endpoints.clone(),
+            matching: device.matching.clone(),
             payer,
             waiters,
             role: SetOnce::new(),
@@ -102,6 +106,14 @@ impl PortFile {
     pub(super) fn function(&self) -> Result<&Arc<Function>> {
         match self.role() {
             Some(Role::Function(function)) => Ok(function),
+            _ => Err(ENOTCONN.into()),
+        }
+    }
+
+    /// Returns the matching interface of the file. `ENOTCONN`: it is none.
+    pub(super) fn interface(&self) -> Result<&Open> {
+        match self.role() {
+            Some(Role::Matching(interface)) => Ok(interface),
             _ => Err(ENOTCONN.into()),
         }
     }
@@ -165,7 +177,8 @@ impl Drop for PortFile {
             Some(Role::Socket(socket)) => self.sockets.close(&self.node, &self.engine, socket),
             Some(Role::Objects(objects)) => objects.destroy_all(&self.engine),
             Some(Role::Function(function)) => self.endpoints.close(&self.node, function),
-            None => {}
+            // It is closed with its file.
+            Some(Role::Matching(_)) | None => {}
         }
         self.node.user_left();
     }

@@ -3,8 +3,8 @@
 //! The table of ioctls: number, structure and handler of each.
 
 use super::{
-    assignments, call::Call, channel, endpoint, fabric, file::PortFile, memory, migrate, port, qp,
-    queues, slots, socket,
+    assignments, call::Call, channel, endpoint, fabric, file::PortFile, matching, memory, migrate,
+    port, qp, queues, slots, socket,
 };
 use crate::{
     fabric::Inside,
@@ -85,6 +85,8 @@ const ROWS: &[Row] = rows! {
     WEFT_SOCK_ACCEPT: weft_sock_accept 16 socket::accept;
     WEFT_SOCK_INFO: weft_sock_info 72 socket::info;
     WEFT_SOCK_SHUTDOWN: weft_sock_shutdown 16 socket::shutdown;
+    WEFT_MATCH_OPEN: weft_match_open 72 matching::open;
+    WEFT_MATCH_KICK: weft_match_kick 8 matching::kick;
     WEFT_EP_OPEN: weft_ep_open 32 endpoint::open;
     WEFT_EP_QUERY: weft_ep_query 48 endpoint::query outlives;
     WEFT_EP_AREA: weft_ep_area 32 endpoint::area;

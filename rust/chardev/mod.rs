@@ -10,6 +10,7 @@ mod fabric;
 mod file;
 mod ioctl;
 mod manager;
+mod matching;
 mod memory;
 mod migrate;
 mod objects;
@@ -25,6 +26,7 @@ use crate::{
     channel::Channels,
     endpoint::Endpoints,
     fabric::Node,
+    matching::Matching,
     mem::Memory,
     share::Shares,
     socket::Sockets,
@@ -45,6 +47,7 @@ pub(crate) struct PortDevice {
     pub(crate) engine: Arc<Engine>,
     pub(crate) sockets: Arc<Sockets>,
     pub(crate) endpoints: Arc<Endpoints>,
+    pub(crate) matching: Arc<Matching>,
     pub(crate) shares: Arc<Shares>,
 }
 

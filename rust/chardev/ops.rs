@@ -48,6 +48,7 @@ impl File for PortFile {
             Some(Role::Listening(listener)) if listener.is_ready() => events::IN,
             Some(Role::SocketListening(listener)) if listener.is_ready() => events::IN,
             Some(Role::Objects(objects)) if objects.is_ready() => events::IN,
+            Some(Role::Matching(interface)) if interface.is_ready() => events::IN,
             _ => 0,
         };
         asked | there
@@ -76,6 +77,7 @@ impl File for PortFile {
         match self.role() {
             Some(Role::Objects(objects)) => objects.mmap(vma),
             Some(Role::Function(function)) => function.mmap(vma),
+            Some(Role::Matching(interface)) => interface.mmap(vma),
             _ => self.channel()?.mmap(&self.node, vma),
         }
     }

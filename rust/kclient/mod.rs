@@ -3,8 +3,9 @@
 //! Clients in the kernel: a port, its channels and its sockets, as other modules use them, see
 //! `Documentation/kernel-clients.rst`.
 //!
-//! What `chardev` is for programs. A listener, an end of a channel and a socket count as users of the port, and for
-//! the user of the task that has made them, as files do. This module must not know files.
+//! What `chardev` is for programs. An end of a channel and a socket count as users of the port, and, as listeners do, for
+//! the user of the task that has made them, as files do. A listener is no user of the port: clients listen at each
+//! port that comes, and are told before it goes. This module must not know files.
 
 mod end;
 mod socket;
@@ -86,6 +87,10 @@ impl client::Port for ClientPort {
         found
     }
 
+    fn user(&self) -> Result<KBox<dyn client::User>> {
+        Ok(KBox::new(User::new(&self.node), GFP_KERNEL)?)
+    }
+
     fn listen(
         &self,
         service: u32,
@@ -98,14 +103,13 @@ impl client::Port for ClientPort {
         let _inside = self.node.call_now()?;
         self.node.may_begin()?;
         let payer = Payer::new(&self.shares)?;
-        let user = User::new(&self.node);
         let listener = self
             .channels
             .listen(payer, service, backlog as usize, waiters)?;
         let listening = Listening {
             listener,
             channels: self.channels.clone(),
-            user,
+            node: self.node.clone(),
         };
         Ok(KBox::new(listening, GFP_KERNEL_ACCOUNT)?)
     }
@@ -178,6 +182,8 @@ impl User {
     }
 }
 
+impl client::User for User {}
+
 impl Drop for User {
     fn drop(&mut self) {
         self.0.user_left();
@@ -188,12 +194,12 @@ impl Drop for User {
 struct Listening {
     listener: Arc<Listener>,
     channels: Arc<Channels>,
-    user: User,
+    node: Arc<Node>,
 }
 
 impl client::Listener for Listening {
     fn accept(&self, waiters: Arc<WaitQueue>) -> Result<KBox<dyn client::Channel>> {
-        let node = &self.user.0;
+        let node = &self.node;
         let inside = node.call_now()?;
         node.may_begin()?;
         let user = User::new(node);
@@ -206,6 +212,6 @@ impl client::Listener for Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.channels.unlisten(&self.user.0, &self.listener);
+        self.channels.unlisten(&self.node, &self.listener);
     }
 }

@@ -132,7 +132,6 @@ pub(super) struct Listening {
     listener: Arc<Listener>,
     over: Over,
     shares: Arc<Shares>,
-    _user: User,
 }
 
 impl Listening {
@@ -146,13 +145,11 @@ impl Listening {
         let _inside = over.node.call_now()?;
         over.node.may_begin()?;
         let payer = Payer::new(shares)?;
-        let user = User::new(&over.node);
         let listener = over.sockets.listen(&payer, service, backlog, waiters)?;
         let listening = Self {
             listener,
             over: over.clone(),
             shares: shares.clone(),
-            _user: user,
         };
         Ok(KBox::new(listening, GFP_KERNEL_ACCOUNT)?)
     }

@@ -11,7 +11,7 @@
 //! `#[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-fabric"))]`, with the name of the crate,
 //! or of a file here that the module does not have: `proto::ring`.
 //! `scripts/proto-users` checks that the mark is true, and that no item exists for tests alone. A folder that is
-//! written before what uses it is in `AHEAD` there.
+//! written before what uses all of it is in `AHEAD` there.
 
 /// Declares an enum of numbers that a format or an interface fixes, and its function `of`, which returns
 /// the value with a number.
@@ -48,14 +48,14 @@ pub mod crc;
 pub mod direction;
 pub mod eager;
 pub mod endpoint;
+pub mod envelope;
+pub mod ethernet;
 pub mod fence;
 pub mod fifo;
 pub mod heartbeat;
 pub mod hold;
 pub mod link;
 pub mod mac;
-// The driver does not use it yet.
-#[cfg(not(MODULE))]
 pub mod matching;
 pub mod migration;
 pub mod mr;
@@ -73,6 +73,7 @@ pub mod reach;
 pub mod request;
 pub mod ring;
 pub mod share;
+pub mod slot;
 pub mod socket;
 pub mod stag;
 pub mod staging;

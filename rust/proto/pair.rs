@@ -4,16 +4,20 @@
 //!
 //! A VF has no mailbox to neighbours. Its driver passes messages for them to the PF's driver, in pieces
 //! as small as the mailbox between the two. The PF's driver puts a message in an envelope and sends it
-//! by its own mailbox; the PF's driver there passes it to the VF that it is for, in pieces again. Any of
-//! it may get lost, and either end may be hostile: a VF can have an untrusted driver, and so can the PF
-//! of a neighbour. Layouts: `Documentation/sriov.rst`. This file is independent of what is in a message.
+//! by its own mailbox; the PF's driver there passes it to the VF that it is for, in pieces again. A message
+//! goes by a link to a neighbour, or to a port that is reached by its local id; the way to that the VF's driver
+//! is told by the PF's. Any of it may get lost, and either end may be hostile: a VF can have an untrusted driver,
+//! and so can the PF of a neighbour. Layouts: `Documentation/sriov.rst`. This file is independent of what is in a
+//! message.
 
 /// Size of the mailbox between a PF and a VF in bytes.
 pub const PAIR_BYTES: usize = 64;
-/// Bytes of the head of a piece.
+/// Bytes of the head of a piece, and of the local id behind it if the message goes by a route.
 const HEAD: usize = 4;
+const LID: usize = 4;
 /// Bytes of a message in a piece.
 const DATA: usize = PAIR_BYTES - HEAD;
+const ROUTED_DATA: usize = DATA - LID;
 /// Bytes in front of a message between PFs.
 pub const ENVELOPE_BYTES: usize = 8;
 /// Bytes of the longest message of a VF.
@@ -30,6 +34,14 @@ const PIECE: u8 = 3;
 const USERS: u8 = 4;
 const ASK: u8 = 5;
 const LEFT: u8 = 6;
+const ROUTED: u8 = 7;
+const SEEK: u8 = 8;
+const WAY: u8 = 9;
+
+/// Position of a function's number in its hardware id.
+const NUMBER_SHIFT: u32 = 58;
+/// Functions of a port.
+const FUNCTIONS: u64 = 34;
 
 /// Flag in the index of a piece: it is the last one.
 const LAST: u8 = 0x80;
@@ -54,6 +66,44 @@ pub struct Quota {
     pub links: u32,
     /// Bytes of memory that all neighbours together may reach.
     pub bytes: u64,
+}
+
+/// Where a message of a VF goes to, or comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Via {
+    /// The neighbour on this link.
+    Link(u8),
+    /// The port with this local id, by a route.
+    Lid(u32),
+}
+
+/// The way to a function of another host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Way {
+    /// Local id of its port; 0: no way is known.
+    pub lid: u32,
+    /// Number of the function there.
+    pub function: u8,
+    /// The number of links on the way.
+    pub hops: u8,
+    /// Speed and width of the slowest of them, 0 if unknown.
+    pub speed: u8,
+    /// See `speed`.
+    pub width: u8,
+}
+
+/// Returns the own hardware id of function `number` of the port whose first function has the id `port`.
+pub const fn own_hwid(port: u64, number: u8) -> u64 {
+    port ^ ((number as u64) << NUMBER_SHIFT)
+}
+
+/// Returns the number of the function that has `hwid` for its own id, if it is one of the port whose first function
+/// has the id `port`.
+pub fn number_of(port: u64, hwid: u64) -> Option<u8> {
+    let differs = port ^ hwid;
+    let number = differs >> NUMBER_SHIFT;
+    let is_one = number < FUNCTIONS && differs == number << NUMBER_SHIFT;
+    is_one.then_some(number as u8)
 }
 
 numbered! {
@@ -114,7 +164,7 @@ pub enum Note<'a> {
     Hello,
     /// PF to VF: the quota from now on.
     Quota(Quota),
-    /// Either way: part of a message, for [`Assembler`].
+    /// Either way: part of a message, by a link or a route, for [`Assembler`].
     Piece(&'a [u8]),
     /// VF to PF: whether the VF has users, from now on. Before the first one it has none.
     Users(bool),
@@ -123,6 +173,10 @@ pub enum Note<'a> {
     /// VF to PF: how much is outstanding, in answer to that request. With 0 nothing is, and nothing is
     /// begun before another [`Note::Ask`].
     Left(Asked, u32),
+    /// VF to PF: which way leads to the function with this hardware id?
+    Seek(u64),
+    /// PF to VF: this way does.
+    Way(u64, Way),
 }
 
 /// Bytes of a note.
@@ -181,21 +235,43 @@ impl Packed {
         Self::new(&[&head, &left.to_le_bytes()])
     }
 
-    /// Encodes piece number `index` of `message`, sent or received by `link`; `number` counts messages.
+    /// Encodes [`Note::Seek`].
+    pub fn seek(hwid: u64) -> Self {
+        Self::new(&[&[SEEK, VERSION, 0, 0], &hwid.to_le_bytes()])
+    }
+
+    /// Encodes [`Note::Way`].
+    pub fn way(hwid: u64, way: &Way) -> Self {
+        Self::new(&[
+            &[WAY, VERSION, way.function, way.hops],
+            &hwid.to_le_bytes(),
+            &way.lid.to_le_bytes(),
+            &[way.speed, way.width, 0, 0],
+        ])
+    }
+
+    /// Encodes piece number `index` of `message`, sent or received by `via`; `number` counts messages.
     /// Returns `None` if there are no more pieces, or `message` is empty or longer than [`MAX_BYTES`].
-    pub fn piece(message: &[u8], link: u8, number: u8, index: usize) -> Option<Self> {
+    pub fn piece(message: &[u8], via: Via, number: u8, index: usize) -> Option<Self> {
         if message.is_empty() || message.len() > MAX_BYTES {
             return None;
         }
-        let data = message.chunks(DATA).nth(index)?;
-        let last = if (index + 1) * DATA >= message.len() {
+        let each = match via {
+            Via::Link(_) => DATA,
+            Via::Lid(_) => ROUTED_DATA,
+        };
+        let data = message.chunks(each).nth(index)?;
+        let last = if (index + 1) * each >= message.len() {
             LAST
         } else {
             0
         };
         // There are five pieces at most.
         let index = index as u8 | last;
-        Some(Self::new(&[&[PIECE, link, number, index], data]))
+        Some(match via {
+            Via::Link(link) => Self::new(&[&[PIECE, link, number, index], data]),
+            Via::Lid(lid) => Self::new(&[&[ROUTED, 0, number, index], &lid.to_le_bytes(), data]),
+        })
     }
 }
 
@@ -213,7 +289,7 @@ impl<'a> Note<'a> {
                 };
                 Ok(Self::Quota(quota))
             }
-            [PIECE, ..] => Ok(Self::Piece(bytes)),
+            [PIECE, ..] | [ROUTED, 0, ..] => Ok(Self::Piece(bytes)),
             [USERS, VERSION, any @ (0 | 1), 0] if rest.is_empty() => Ok(Self::Users(any != 0)),
             [ASK, VERSION, ask, number] if rest.is_empty() => {
                 let ask = Ask::of(ask).ok_or(Error::Value)?;
@@ -224,6 +300,25 @@ impl<'a> Note<'a> {
                 let ask = Ask::of(ask).ok_or(Error::Value)?;
                 Ok(Self::Left(Asked { ask, number }, u32::from_le_bytes(left)))
             }
+            [SEEK, VERSION, 0, 0] => {
+                let hwid = rest.try_into().map_err(|_| Error::Length)?;
+                Ok(Self::Seek(u64::from_le_bytes(hwid)))
+            }
+            [WAY, VERSION, function, hops] => {
+                let (hwid, rest) = rest.split_first_chunk().ok_or(Error::Length)?;
+                let (lid, rest) = rest.split_first_chunk().ok_or(Error::Length)?;
+                let [speed, width, 0, 0] = *rest else {
+                    return Err(Error::Length);
+                };
+                let way = Way {
+                    lid: u32::from_le_bytes(*lid),
+                    function,
+                    hops,
+                    speed,
+                    width,
+                };
+                Ok(Self::Way(u64::from_le_bytes(*hwid), way))
+            }
             _ => Err(Error::Kind),
         }
     }
@@ -231,7 +326,7 @@ impl<'a> Note<'a> {
 
 /// Reassembles the messages of one sender from their pieces.
 pub struct Assembler {
-    link: u8,
+    via: Via,
     number: u8,
     /// Index of the piece that is expected; 0: the first one of any message.
     next: u8,
@@ -249,7 +344,7 @@ impl Assembler {
     /// Creates an assembler that waits for a message.
     pub const fn new() -> Self {
         Self {
-            link: 0,
+            via: Via::Link(0),
             number: 0,
             next: 0,
             bytes: 0,
@@ -262,24 +357,30 @@ impl Assembler {
         self.next = 0;
     }
 
-    /// Takes a piece. Returns the link and the message if it is now complete. A piece that does not
-    /// follow the one before is dropped, and the pieces before it too.
-    pub fn push(&mut self, piece: &[u8]) -> Result<Option<(usize, &[u8])>, Error> {
+    /// Takes a piece. Returns the message, and where it goes to or comes from, if it is now complete. A piece that
+    /// does not follow the one before is dropped, and the pieces before it too.
+    pub fn push(&mut self, piece: &[u8]) -> Result<Option<(Via, &[u8])>, Error> {
         let expected = core::mem::take(&mut self.next);
         let (head, data) = piece.split_first_chunk::<HEAD>().ok_or(Error::Length)?;
-        let [PIECE, link, number, index] = *head else {
-            return Err(Error::Kind);
+        let (via, data, each) = match *head {
+            [PIECE, link, ..] => (Via::Link(link), data, DATA),
+            [ROUTED, 0, ..] => {
+                let (lid, data) = data.split_first_chunk::<LID>().ok_or(Error::Length)?;
+                (Via::Lid(u32::from_le_bytes(*lid)), data, ROUTED_DATA)
+            }
+            _ => return Err(Error::Kind),
         };
+        let [_, _, number, index] = *head;
         let (last, index) = (index & LAST != 0, index & !LAST);
         if index == 0 {
-            self.link = link;
+            self.via = via;
             self.number = number;
             self.bytes = 0;
-        } else if index != expected || link != self.link || number != self.number {
+        } else if index != expected || via != self.via || number != self.number {
             return Err(Error::Gap);
         }
         // All but the last are full.
-        if data.is_empty() || data.len() > DATA || !last && data.len() != DATA {
+        if data.is_empty() || data.len() > each || !last && data.len() != each {
             return Err(Error::Length);
         }
         let end = self.bytes + data.len();
@@ -291,7 +392,7 @@ impl Assembler {
             return Ok(None);
         }
         let message = self.buf.get(..end).unwrap_or_default();
-        Ok(Some((link.into(), message)))
+        Ok(Some((via, message)))
     }
 }
 

@@ -40,7 +40,11 @@ pub(crate) trait Port: Send + Sync {
     /// beyond its end are left out.
     fn hosts(&self, to: &mut [u64]) -> usize;
 
-    /// Listens on a service; `waiters` are woken when a connection waits, or the port goes.
+    /// Counts a user of the port, until what this returns is dropped.
+    fn user(&self) -> Result<KBox<dyn User>>;
+
+    /// Listens on a service; `waiters` are woken when a connection waits, or the port goes. A listener is no user of the
+    /// port: a client that listens at each port takes none of them up.
     fn listen(
         &self,
         service: u32,
@@ -66,6 +70,9 @@ pub(crate) trait Port: Send + Sync {
         waiters: Arc<WaitQueue>,
     ) -> Result<KBox<dyn Socket>>;
 }
+
+/// A user of a port, which is not taken away while it has one.
+pub(crate) trait User: Send + Sync {}
 
 /// What listens on a service, until it is dropped.
 pub(crate) trait Listener: Send + Sync {
@@ -151,6 +158,16 @@ impl<'a> Pieces<'a> {
         // INVARIANT: By the requirements.
         Self(pieces.iter())
     }
+
+    /// Calls `f` with a message of these slices.
+    pub(crate) fn of<R, const N: usize>(slices: [&[u8]; N], f: impl FnOnce(Pieces<'_>) -> R) -> R {
+        let pieces = slices.map(|slice| kvec {
+            iov_base: slice.as_ptr().cast_mut().cast(),
+            iov_len: slice.len(),
+        });
+        // SAFETY: The slices are borrowed until this returns, and only read.
+        f(unsafe { Pieces::new(&pieces) })
+    }
 }
 
 impl<'a> Iterator for Pieces<'a> {
@@ -204,8 +221,9 @@ impl<T: ?Sized> Handle<T> {
         // SAFETY: By the requirements.
         let notifier = unsafe { &*notifier };
         let made = || -> Result<KBox<Self>> {
-            let waiters = Arc::pin_init(
-                WaitQueue::new(c"weft client", kernel::static_lock_class!()),
+            let waiters = WaitQueue::shared(
+                c"weft client",
+                kernel::static_lock_class!(),
                 GFP_KERNEL_ACCOUNT,
             )?;
             let notifier = Notifier {

@@ -108,8 +108,9 @@ pub(super) unsafe fn open(
     inode: *mut bindings::inode,
     file: *mut bindings::file,
 ) -> Result {
-    let waiters = Arc::pin_init(
-        WaitQueue::new(c"weft file", kernel::static_lock_class!()),
+    let waiters = WaitQueue::shared(
+        c"weft file",
+        kernel::static_lock_class!(),
         GFP_KERNEL_ACCOUNT,
     )?;
     let mapping = device.mapping().as_ptr();

@@ -423,6 +423,40 @@ pub(crate) fn disable_vfs(dev: &pci::Device<Core<'_>>) {
     unsafe { bindings::pci_disable_sriov(raw_pci(dev)) }
 }
 
+/// The memory that the same BAR of all virtual functions needs.
+#[derive(Clone, Copy)]
+pub(crate) struct VfBar {
+    /// Bytes of one virtual function's.
+    pub(crate) bytes: u64,
+    /// How many virtual functions it is for: as many as the function can have, however many are enabled.
+    pub(crate) count: u32,
+    /// It has addresses.
+    pub(crate) is_assigned: bool,
+}
+
+/// Returns the memory of BAR number `bar` of the virtual functions; `None` if they have no such BAR.
+///
+/// Reads `struct pci_dev`, `include/linux/pci.h`, and wraps `pci_sriov_get_totalvfs()`. The device lock is held.
+pub(crate) fn vf_bar(dev: &pci::Device<Core<'_>>, bar: u32) -> Option<VfBar> {
+    let raw = raw_pci(dev);
+    // SAFETY: The device is bound and its lock is held.
+    let count = unsafe { bindings::pci_sriov_get_totalvfs(raw) };
+    // It is signed in some kernels.
+    let count = u32::try_from(i64::from(count))
+        .ok()
+        .filter(|count| *count != 0)?;
+    let n = bindings::PCI_IOV_RESOURCES as usize + bar as usize;
+    // SAFETY: As above: the kernel changes resources of a bound device only with its lock held.
+    let found = unsafe { (*raw).resource.get(n) }?;
+    let all = found.end.wrapping_sub(found.start).wrapping_add(1);
+    let has = found.flags != 0 && all != 0;
+    has.then(|| VfBar {
+        bytes: all / u64::from(count),
+        count,
+        is_assigned: !found.parent.is_null(),
+    })
+}
+
 /// Returns whether the function responds to a read of its configuration space; for a VF, whether its PF
 /// does.
 ///

@@ -57,6 +57,7 @@ structures! {
         weft_fabric_assignments weft_fabric_assignment weft_fabric_component weft_fabric_vh
         weft_fabric_slot weft_fabric_announce
         weft_sock_listen weft_sock_connect weft_sock_accept weft_sock_info weft_sock_shutdown
+        weft_match_open weft_match_kick
         weft_ep_open weft_ep_query weft_ep_area weft_ep_free weft_ep_submit weft_ep_reap;
     Element:
         weft_ep_work weft_ep_done;

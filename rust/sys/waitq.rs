@@ -12,6 +12,7 @@
 use super::clock;
 use core::{mem::MaybeUninit, ptr::NonNull};
 use kernel::{
+    alloc::Flags,
     bindings,
     prelude::*,
     str::CStrExt,
@@ -44,6 +45,15 @@ impl WaitQueue {
                 }
             }),
         })
+    }
+
+    /// Makes an empty queue that several share, as [`WaitQueue::new`]. `ENOMEM`. Context as `flags` demand.
+    pub(crate) fn shared(
+        name: &'static CStr,
+        key: Pin<&'static LockClassKey>,
+        flags: Flags,
+    ) -> Result<Arc<Self>> {
+        Arc::pin_init(Self::new(name, key), flags)
     }
 
     /// Wakes all waiters. Wraps `__wake_up()`, `include/linux/wait.h`. Any context.

@@ -16,12 +16,13 @@
  *		endpoint reaps, queries and frees all the same
  *
  * An open file is one of: fresh, listening, one end of a channel, the owner of
- * objects (protection domains, memory, queues), or the user of a function of a shared
- * endpoint. Which of them changes once, by WEFT_CHAN_LISTEN, WEFT_CHAN_CONNECT,
- * WEFT_CHAN_ACCEPT, WEFT_EP_OPEN or the first WEFT_PD_ALLOC or WEFT_CQ_CREATE; a second
- * change fails with EISCONN, one at the same time as another with EBUSY. While the users
- * of the port are asked to finish (WEFT_VF_MIGRATE), WEFT_CHAN_LISTEN, WEFT_CHAN_CONNECT,
- * WEFT_CHAN_ACCEPT, WEFT_QP_CREATE and WEFT_EP_OPEN fail with ESHUTDOWN.
+ * objects (protection domains, memory, queues), a matching interface, or the user of a
+ * function of a shared endpoint. Which of them changes once, by WEFT_CHAN_LISTEN,
+ * WEFT_CHAN_CONNECT, WEFT_CHAN_ACCEPT, WEFT_MATCH_OPEN, WEFT_EP_OPEN or the first WEFT_PD_ALLOC
+ * or WEFT_CQ_CREATE; a second change fails with EISCONN, one at the same time as another with
+ * EBUSY. While the users of the port are asked to finish (WEFT_VF_MIGRATE), WEFT_CHAN_LISTEN,
+ * WEFT_CHAN_CONNECT, WEFT_CHAN_ACCEPT, WEFT_MATCH_OPEN, WEFT_QP_CREATE and WEFT_EP_OPEN fail
+ * with ESHUTDOWN.
  */
 #ifndef _UAPI_LINUX_WEFT_H
 #define _UAPI_LINUX_WEFT_H
@@ -66,6 +67,8 @@
 #define WEFT_SOCK_ACCEPT	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 42)
 #define WEFT_SOCK_INFO		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 43)
 #define WEFT_SOCK_SHUTDOWN	_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 44)
+#define WEFT_MATCH_OPEN		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 48)
+#define WEFT_MATCH_KICK		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 49)
 #define WEFT_EP_OPEN		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 32)
 #define WEFT_EP_QUERY		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 33)
 #define WEFT_EP_AREA		_IO(WEFT_IOC_TYPE, WEFT_IOC_BASE + 34)
@@ -1729,7 +1732,8 @@ struct weft_ep_query {
  * room. EBUSY: work that may name an area that was freed is outstanding; reap it first.
  * ENOMEM: there is no such memory in one piece. ETIMEDOUT, EINTR: as of WEFT_EP_OPEN.
  * Of a function that works no more: ESHUTDOWN: it was taken from this host. ECONNRESET:
- * the port was reset, or the way to it was lost, or is another one now. EIO: it has
+ * it or the port was reset, or the way to it was lost for 30 s; or, with WEFT_EP_PUSH_DATA
+ * or if the endpoint cannot hold, the way was lost, or is another one now. EIO: it has
  * failed. EPROTO: it has told what cannot be true. ENODEV: the port is gone.
  */
 struct weft_ep_area {
@@ -1872,6 +1876,196 @@ struct weft_ep_reap {
 	__u64 done;
 	__u32 count;
 	__u32 timeout_ms;
+};
+
+/* ---- matching interfaces ---------------------------------------------------- */
+
+/**
+ * struct weft_match_open - ioctl(WEFT_MATCH_OPEN): makes a fresh file a matching interface
+ * @size: sizeof(struct weft_match_open)
+ * @flags: WEFT_MATCH_ANY, or 0
+ * @entries: list entries that it may have, 1 to WEFT_MATCH_MAX_ENTRIES
+ * @commands: slots of each command ring, a power of two up to WEFT_MATCH_MAX_SLOTS, 2 at least
+ * @events: events of the event ring, a power of two up to WEFT_MATCH_MAX_SLOTS, 4 at least
+ * @traffic_class: 0 to 3
+ * @endpoint: out: its number
+ * @generation: out: tells it apart from those that have had the number before
+ * @hwid: out: hardware id of the port; @hwid, @endpoint and @generation are its address
+ * @target_at: out: the ring of its lists: where in the mapping its slots begin
+ * @initiator_at: out: the ring of its messages
+ * @events_at: out: the event ring
+ * @bytes: out: of the mapping
+ *
+ * The interface is disabled. It is closed with the file. It copies to and from the memory of
+ * the process that has called this, until that ends or calls exec(): then nothing is copied
+ * any more, and events say ESRCH.
+ *
+ * The mapping, mmap() with offset 0 and MAP_SHARED, begins with 64-bit counts, each of which
+ * one side writes, and which only grow (WEFT_MATCH_*_AT); entry n of a ring is at n modulo its
+ * size. A program writes slots, then the count of those produced behind a store barrier; and
+ * if the word at WEFT_MATCH_IDLE_AT is not 0 then, behind a full barrier, it calls
+ * WEFT_MATCH_KICK. Having consumed events it does so if the word at WEFT_MATCH_WANTS_AT is not
+ * 0. An event is there when it is counted as produced; poll() reports POLLIN while there are
+ * any. Without room for events the interface waits; no other does.
+ *
+ * ENOSPC: the port has as many interfaces, or entries, as there can be. EDQUOT: the user has
+ * its share. ENOMEM, too: RLIMIT_MEMLOCK, which counts the mapping.
+ */
+struct weft_match_open {
+	__u32 size;
+	__u32 flags;
+	__u32 entries;
+	__u32 commands;
+	__u32 events;
+	__u32 traffic_class;
+	__u32 endpoint;
+	__u32 generation;
+	__u64 hwid;
+	__u64 target_at;
+	__u64 initiator_at;
+	__u64 events_at;
+	__u64 bytes;
+};
+
+#define WEFT_MATCH_ANY		(1 << 0)	/* buffers are for any message */
+
+#define WEFT_MATCH_MAX_ENTRIES	16384
+#define WEFT_MATCH_MAX_SLOTS	4096
+#define WEFT_MATCH_INLINE	64	/* bytes of a message in the ring */
+#define WEFT_MATCH_EAGER	4096	/* bytes of a message that are sent at once */
+
+/* The counts, and other words: where in the mapping. */
+#define WEFT_MATCH_TARGET_PRODUCED_AT		0	/* the program writes */
+#define WEFT_MATCH_TARGET_CONSUMED_AT		64
+#define WEFT_MATCH_INITIATOR_PRODUCED_AT	128	/* the program writes */
+#define WEFT_MATCH_INITIATOR_CONSUMED_AT	192
+#define WEFT_MATCH_EVENTS_PRODUCED_AT		256
+#define WEFT_MATCH_EVENTS_CONSUMED_AT		320	/* the program writes */
+#define WEFT_MATCH_IDLE_AT			384	/* the interface sleeps */
+#define WEFT_MATCH_WANTS_AT			448	/* it wants room for events */
+#define WEFT_MATCH_RECEIVED_AT			512	/* messages received, */
+#define WEFT_MATCH_RECEIVE_ERRORS_AT		520	/* or not in full */
+#define WEFT_MATCH_SENT_AT			528	/* messages sent, */
+#define WEFT_MATCH_SEND_ERRORS_AT		536	/* or not in full */
+
+/**
+ * struct weft_match_kick - ioctl(WEFT_MATCH_KICK): the interface looks at its rings
+ * @size: sizeof(struct weft_match_kick)
+ * @flags: must be 0
+ *
+ * ENOTCONN: the file is no matching interface.
+ */
+struct weft_match_kick {
+	__u32 size;
+	__u32 flags;
+};
+
+/* Commands (weft_match_command.op) of the ring of lists, */
+#define WEFT_MATCH_APPEND	1	/* a buffer */
+#define WEFT_MATCH_SEARCH	2	/* whether a message waits, */
+#define WEFT_MATCH_CLAIM	3	/* which is taken out, for a receive to come, */
+#define WEFT_MATCH_DISCARD	4	/* or dropped */
+#define WEFT_MATCH_RECEIVE	5	/* what was claimed with the same context */
+#define WEFT_MATCH_UNLINK	6	/* the oldest buffer with the context */
+#define WEFT_MATCH_ENABLE	7	/* begin to match */
+#define WEFT_MATCH_DISABLE	8	/* end to match: messages are refused */
+/* and of the ring of messages. */
+#define WEFT_MATCH_PUT		16
+
+#define WEFT_MATCH_PERSISTENT	(1 << 0)	/* the buffer stays when a message has matched */
+#define WEFT_MATCH_MANAGE_LOCAL	(1 << 1)	/* messages lie behind each other */
+#define WEFT_MATCH_ANY_SOURCE	(1 << 2)	/* hwid and endpoint do not matter */
+#define WEFT_MATCH_QUIET	(1 << 3)	/* success posts no WEFT_MATCH_COMMAND */
+#define WEFT_MATCH_IN_RING	(1 << 4)	/* the bytes of the message are the next slot */
+#define WEFT_MATCH_OVERFLOW	(1 << 5)	/* memory for messages that no buffer is for */
+#define WEFT_MATCH_SILENT	(1 << 6)	/* a match posts no WEFT_MATCH_RECEIVED */
+
+/**
+ * struct weft_match_command - a slot of a command ring
+ * @op: WEFT_MATCH_*
+ * @reserved: must be 0
+ * @flags: WEFT_MATCH_* of flags
+ * @min_free: a persistent buffer with WEFT_MATCH_MANAGE_LOCAL is unlinked when it has less
+ *	room than this
+ * @context: of buffer, receive or message; events have it
+ * @address: of the buffer, or of the message
+ * @length: in bytes
+ * @bits: match bits
+ * @ignore: the match bits that do not matter; of a message: told to the target, see
+ *	weft_match_event.data
+ * @hwid: host of the source of messages; of a message: the target's
+ * @endpoint: interface of the source; or the target's
+ * @reserved2: must be 0
+ * @generation: of a message: the target's
+ */
+struct weft_match_command {
+	__u8 op;
+	__u8 reserved;
+	__u16 flags;
+	__u32 min_free;
+	__u64 context;
+	__u64 address;
+	__u64 length;
+	__u64 bits;
+	__u64 ignore;
+	__u64 hwid;
+	__u16 endpoint;
+	__u16 reserved2;
+	__u32 generation;
+};
+
+/* Kinds of events (weft_match_event.kind). */
+#define WEFT_MATCH_COMMAND	1	/* what became of a command of the ring of lists */
+#define WEFT_MATCH_RECEIVED	2	/* a message is in a buffer */
+#define WEFT_MATCH_SENT		3	/* a message is over: its memory can be used */
+#define WEFT_MATCH_UNLINKED	4	/* overflow memory receives no more */
+#define WEFT_MATCH_FREED	5	/* and no message is in it any more */
+
+#define WEFT_MATCH_BUFFER_UNLINKED	(1 << 0)	/* the buffer receives no more */
+#define WEFT_MATCH_TRUNCATED		(1 << 1)	/* the buffer was too short */
+
+/**
+ * struct weft_match_event - an event
+ * @kind: WEFT_MATCH_*
+ * @flags: WEFT_MATCH_BUFFER_UNLINKED, WEFT_MATCH_TRUNCATED
+ * @endpoint: of WEFT_MATCH_RECEIVED, and of a message that was found: interface of the source
+ * @status: 0, or an errno
+ * @context: of the command, of the buffer, or of the message
+ * @address: where the bytes are
+ * @length: bytes of the message
+ * @stored: how many of them are there
+ * @bits: match bits of the message
+ * @data: weft_match_command.ignore of the message; of WEFT_MATCH_UNLINK: how many messages with
+ *	the context are still being received, each with an event to come
+ * @hwid: host of the source
+ *
+ * Messages are matched in the order in which their source has sent them. Events are in that of
+ * what ends first: that a message is over may be told before it is of an earlier one.
+ *
+ * Status of WEFT_MATCH_COMMAND: ENOENT: there is no such message or buffer. EINVAL: the
+ * command makes no sense. ENOSPC: there is no list entry left. EHOSTUNREACH: no host with this
+ * hardware id is known.
+ *
+ * Of WEFT_MATCH_SENT: EHOSTUNREACH: likewise, or it does not answer. ECONNRESET: the connection
+ * was lost; whether the target has the message is not known. ENXIO: the host has no such
+ * interface. ESHUTDOWN: it is disabled. EPERM: the buffer does not allow it. EFAULT: memory is
+ * not there, here or at the target. ESRCH: likewise, as the process has ended or called exec().
+ * EINVAL: the command makes no sense.
+ *
+ * Of WEFT_MATCH_RECEIVED: EFAULT, ESRCH, ECONNRESET and ENXIO as these; ENOMEM.
+ */
+struct weft_match_event {
+	__u8 kind;
+	__u8 flags;
+	__u16 endpoint;
+	__u32 status;
+	__u64 context;
+	__u64 address;
+	__u64 length;
+	__u64 stored;
+	__u64 bits;
+	__u64 data;
+	__u64 hwid;
 };
 
 #endif /* _UAPI_LINUX_WEFT_H */

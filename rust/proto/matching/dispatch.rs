@@ -157,6 +157,7 @@ impl<P: Storage<EndpointQueues>, R: Storage<Slot>, C: Storage<Line>, T: Trace>
     }
 
     /// Returns whether an endpoint is open.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     pub fn is_open(&self, endpoint: u16) -> bool {
         self.endpoints
             .at(u32::from(endpoint))
@@ -426,6 +427,7 @@ impl<P: Storage<EndpointQueues>, R: Storage<Slot>, C: Storage<Line>, T: Trace>
     }
 
     /// Returns the trace.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     pub fn trace_mut(&mut self) -> &mut T {
         &mut self.trace
     }

@@ -95,10 +95,13 @@ pub enum Op {
     /// Writes.
     Put,
     /// Reads.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     Get,
     /// Changes words.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     Atomic,
     /// Changes words, and returns what they were.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     Fetch,
 }
 
@@ -185,13 +188,16 @@ pub enum Command {
     /// Ends to match. The lists stay.
     Disable,
     /// Hands the lists over to the program.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     HandOver,
     /// Says how many entries the program's own lists have.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     Report {
         /// Their number.
         entries: u32,
     },
     /// Gives back a header, in the order of the unexpected list, while the lists return to the engine.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     AppendHeader(Header),
 }
 

@@ -10,6 +10,7 @@
 #include <linux/file.h>
 #include <linux/io.h>
 #include <linux/kobject.h>
+#include <linux/kthread.h>
 #include <linux/mutex.h>
 #include <linux/overflow.h>
 #include <linux/sched/mm.h>
@@ -17,6 +18,7 @@
 #include <linux/sched/user.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/uaccess.h>
 #include <linux/user_namespace.h>
 #include <linux/vmalloc.h>
 #include "shim.h"
@@ -178,6 +180,64 @@ void weft_uncount_pinned(struct mm_struct *mm, unsigned long pages)
 {
 	atomic64_sub(pages, &mm->pinned_vm);
 	mmdrop(mm);
+}
+
+/* Returns the mm of the current process, with a reference; NULL if the task has none. */
+struct mm_struct *weft_mm_grab(void)
+{
+	struct mm_struct *mm = current->mm;
+
+	if (mm)
+		mmgrab(mm);
+	return mm;
+}
+
+void weft_mm_drop(struct mm_struct *mm)
+{
+	mmdrop(mm);
+}
+
+/*
+ * Copies to or from memory of a process, by a thread of the kernel. -ESRCH: the process has
+ * ended, or has called exec(). -EFAULT: not all of it is there, or the thread is to stop. Sleeps.
+ */
+int weft_mm_copy(struct mm_struct *mm, u64 at, void *data, size_t bytes, bool store)
+{
+	void __user *user = u64_to_user_ptr(at);
+	unsigned long left;
+
+	if (!mmget_not_zero(mm))
+		return -ESRCH;
+	kthread_use_mm(mm);
+	left = store ? copy_to_user(user, data, bytes) : copy_from_user(data, user, bytes);
+	kthread_unuse_mm(mm);
+	mmput(mm);
+	return left ? -EFAULT : 0;
+}
+
+struct task_struct *weft_thread_start(int (*run)(void *data), void *data, const char *name)
+{
+	return kthread_run(run, data, "%s", name);
+}
+
+/* A page fault of the thread ends when weft_thread_stop() is called. */
+void weft_thread_begin(void)
+{
+	allow_kernel_signal(SIGKILL);
+}
+
+/* Called in each round: also lets other tasks run. */
+bool weft_thread_should_stop(void)
+{
+	cond_resched();
+	return kthread_should_stop();
+}
+
+/* Waits until the thread has ended. Returns false if it was stopped before it has run. */
+bool weft_thread_stop(struct task_struct *thread)
+{
+	send_sig(SIGKILL, thread, 1);
+	return kthread_stop(thread) != -EINTR;
 }
 
 static enum dma_data_direction weft_dma_direction(bool write)

@@ -32,6 +32,13 @@ int weft_charge_locked(unsigned long pages, struct user_struct **user);
 void weft_uncharge_locked(struct user_struct *user, unsigned long pages);
 struct mm_struct *weft_count_pinned(unsigned long pages);
 void weft_uncount_pinned(struct mm_struct *mm, unsigned long pages);
+struct mm_struct *weft_mm_grab(void);
+void weft_mm_drop(struct mm_struct *mm);
+int weft_mm_copy(struct mm_struct *mm, u64 at, void *data, size_t bytes, bool store);
+struct task_struct *weft_thread_start(int (*run)(void *data), void *data, const char *name);
+void weft_thread_begin(void);
+bool weft_thread_should_stop(void);
+bool weft_thread_stop(struct task_struct *thread);
 size_t weft_dma_max_mapping(struct device *dev);
 int weft_dma_map(struct device *dev, phys_addr_t phys, size_t bytes, bool write,
 		 dma_addr_t *dma);

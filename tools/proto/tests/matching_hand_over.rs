@@ -14,7 +14,7 @@ use weft_proto::matching::{
     dispatch::{Dispatch, SubmitError},
     endpoint::{Config, Endpoint, State},
     endpoint_queues::EndpointQueues,
-    engine::{Given, SHORT_NS},
+    engine::hand_over::{Given, SHORT_NS},
     outcome::{Outcome, Receipt},
     queue::Slot,
     request::{Buffer, Command, Header, List, Message, Request, Work},

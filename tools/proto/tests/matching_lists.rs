@@ -9,7 +9,7 @@ mod matching;
 use matching::{appends, eager, engine, receive, received, slab, VecEngine, MATCHING};
 use weft_proto::matching::{
     endpoint::{Config, Endpoint, State},
-    engine::{Given, SHORT_NS},
+    engine::hand_over::{Given, SHORT_NS},
     entry::Entry,
     outcome::{Outcome, Reason, Receipt, Reply, Resume},
     request::{Buffer, Command, Criteria, Header, List, Message, Options, Work},
@@ -332,6 +332,16 @@ fn l_2_without_memory_the_source_is_told_and_resumed() {
         world.message(eager(1, 1, 8)),
         Outcome::Unexpected(_)
     ));
+}
+
+#[test]
+fn l_2_a_source_that_was_told_is_resumed_by_a_buffer_that_may_be_for_it() {
+    let mut world = World::matching();
+    assert_eq!(world.message(eager(1, 1, 8)), Outcome::NoSpace);
+    let reply = world.execute(appends(List::Priority, receive(Some(1), 1, 0, 4)));
+    assert_eq!(reply.outcome, Outcome::Appended);
+    assert_eq!(reply.resume, Resume::Endpoint);
+    received(world.message(eager(1, 1, 8)));
 }
 
 #[test]

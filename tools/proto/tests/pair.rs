@@ -7,16 +7,23 @@
 use proptest::prelude::*;
 use weft_proto::{
     pair::{
-        unwrap, wrap, Address, Ask, Asked, Assembler, Error, Note, Packed, Quota, MAX_BYTES,
-        PAIR_BYTES,
+        number_of, own_hwid, unwrap, wrap, Address, Ask, Asked, Assembler, Error, Note, Packed,
+        Quota, Via, Way, MAX_BYTES, PAIR_BYTES,
     },
     wire,
 };
 
-fn pieces(message: &[u8], link: u8, number: u8) -> Vec<Packed> {
+fn pieces(message: &[u8], via: Via, number: u8) -> Vec<Packed> {
     (0..)
-        .map_while(|index| Packed::piece(message, link, number, index))
+        .map_while(|index| Packed::piece(message, via, number, index))
         .collect()
+}
+
+fn via() -> impl Strategy<Value = Via> {
+    prop_oneof![
+        any::<u8>().prop_map(Via::Link),
+        any::<u32>().prop_map(Via::Lid)
+    ]
 }
 
 fn message() -> impl Strategy<Value = Vec<u8>> {
@@ -56,12 +63,13 @@ fn mig_2_what_is_asked_and_answered_comes_as_it_was() {
 proptest! {
     #[test]
     fn mr_8_a_message_comes_through_the_mailbox_of_a_vf_as_it_was(
-        messages in prop::collection::vec((message(), any::<u8>()), 1..4)
+        messages in prop::collection::vec((message(), via()), 1..4)
     ) {
         let mut assembler = Assembler::new();
-        for (number, (message, link)) in messages.iter().enumerate() {
-            let cut = pieces(message, *link, number as u8);
-            prop_assert_eq!(cut.len(), message.len().div_ceil(PAIR_BYTES - 4));
+        for (number, (message, via)) in messages.iter().enumerate() {
+            let cut = pieces(message, *via, number as u8);
+            let head = if matches!(via, Via::Link(_)) { 4 } else { 8 };
+            prop_assert_eq!(cut.len(), message.len().div_ceil(PAIR_BYTES - head));
             for (n, piece) in cut.iter().enumerate() {
                 prop_assert!(piece.as_slice().len() <= PAIR_BYTES);
                 let Ok(Note::Piece(bytes)) = Note::parse(piece.as_slice()) else {
@@ -71,7 +79,7 @@ proptest! {
                 if n + 1 < cut.len() {
                     prop_assert_eq!(got, None);
                 } else {
-                    prop_assert_eq!(got, Some((usize::from(*link), &message[..])));
+                    prop_assert_eq!(got, Some((*via, &message[..])));
                 }
             }
         }
@@ -82,8 +90,9 @@ proptest! {
         message in prop::collection::vec(any::<u8>(), 61..=MAX_BYTES),
         at in any::<prop::sample::Index>(),
         how in 0..3,
+        via in via(),
     ) {
-        let mut cut = pieces(&message, 1, 7);
+        let mut cut = pieces(&message, via, 7);
         let count = cut.len();
         let at = at.index(count);
         match how {
@@ -101,9 +110,9 @@ proptest! {
             }
         }
         prop_assert!(whole <= usize::from(how == 1));
-        for piece in pieces(b"the next one", 2, 8) {
+        for piece in pieces(b"the next one", Via::Link(2), 8) {
             let got = assembler.push(piece.as_slice());
-            prop_assert_eq!(got, Ok(Some((2, &b"the next one"[..]))));
+            prop_assert_eq!(got, Ok(Some((Via::Link(2), &b"the next one"[..]))));
         }
     }
 
@@ -117,7 +126,7 @@ proptest! {
         for mut note in notes {
             if mostly_pieces && note.len() > 4 {
                 note.resize(PAIR_BYTES, 1);
-                note[..4].copy_from_slice(&[3, 0, 0, index]);
+                note[..4].copy_from_slice(&[if index > 4 { 3 } else { 7 }, 0, 0, index % 5]);
                 index = (index + 1) % 9;
             }
             if let Ok(Note::Piece(bytes)) = Note::parse(&note) {
@@ -173,6 +182,47 @@ fn mr_8_hello_quota_and_users_of_a_vf() {
     let mut other = packed.as_slice().to_vec();
     other[1] += 1;
     assert_eq!(Note::parse(&other), Err(Error::Kind));
-    assert_eq!(Packed::piece(&[], 0, 0, 0), None);
-    assert_eq!(Packed::piece(&[0; MAX_BYTES + 1], 0, 0, 0), None);
+    for via in [Via::Link(0), Via::Lid(1)] {
+        assert_eq!(Packed::piece(&[], via, 0, 0), None);
+        assert_eq!(Packed::piece(&[0; MAX_BYTES + 1], via, 0, 0), None);
+    }
+}
+
+#[test]
+fn mr_8_a_vf_asks_for_a_way_and_is_told_it() {
+    let seek = Packed::seek(0x0800_0000_0000_0002);
+    let parsed = Note::parse(seek.as_slice());
+    assert_eq!(parsed, Ok(Note::Seek(0x0800_0000_0000_0002)));
+    assert_eq!(Note::parse(&seek.as_slice()[..11]), Err(Error::Length));
+    let way = Way {
+        lid: 0x12_3456,
+        function: 33,
+        hops: 4,
+        speed: 5,
+        width: 16,
+    };
+    let packed = Packed::way(7, &way);
+    assert_eq!(Note::parse(packed.as_slice()), Ok(Note::Way(7, way)));
+    for bytes in [12, 16, 19] {
+        let short = &packed.as_slice()[..bytes];
+        assert_eq!(Note::parse(short), Err(Error::Length));
+    }
+    let none = Packed::way(7, &Way::default());
+    assert_eq!(
+        Note::parse(none.as_slice()),
+        Ok(Note::Way(7, Way::default()))
+    );
+}
+
+#[test]
+fn mr_8_the_id_of_a_function_tells_its_port_and_its_number() {
+    for port in [1, 0x8507_1234_5678, (1 << 63) - 1] {
+        for number in 0..34 {
+            assert_eq!(number_of(port, own_hwid(port, number)), Some(number));
+            assert_eq!(number_of(port + 2, own_hwid(port, number)), None);
+        }
+        for number in 34..64 {
+            assert_eq!(number_of(port, own_hwid(port, number)), None);
+        }
+    }
 }

@@ -12,6 +12,7 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from . import false_master, far, fabric, steps
+from .programs import running
 
 LAB = "pair"
 CLOSELY = False
@@ -73,8 +74,9 @@ def ports(bench):
     for name in ("tx_messages", "rx_messages", "tx_doorbells", "interrupts"):
         if later["counters"][name] <= port["counters"][name]:
             raise Mismatch(f"{name} did not grow: {port['counters']}, {later['counters']}")
-    shown = h1.run("timeout 2 weftctl ports --watch 0.5", status=None).out
-    if shown.count("sent/received a second:") < 2 or "gen4 x8  gen4 x8" not in shown:
+    with running(h1, "weftctl ports --watch 0.5 >/tmp/watched"):
+        h1.until("[ $(grep -c 'sent/received a second:' /tmp/watched) -ge 2 ]", 60)
+    if "gen4 x8  gen4 x8" not in (shown := h1.out("cat /tmp/watched")):
         raise Mismatch(f"watched: {shown}")
 
 

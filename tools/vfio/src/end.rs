@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use weft_fabric::wire::{abi as ext, field};
 use weft_proto::link::{Effects, Failed, Peer, Reason};
-use weft_proto::pair::Packed;
+use weft_proto::pair::{Packed, Via};
 use weft_proto::wire::{MAX_BYTES, Message, Offer};
 
 /// How long a neighbour may take to let go of the arena.
@@ -123,7 +123,7 @@ impl Effects for End<'_> {
         let bytes = message.encode(&mut buf);
         let message = buf.get(..bytes).unwrap_or_default();
         self.number = self.number.wrapping_add(1);
-        let piece = |index| Packed::piece(message, self.link as u8, self.number, index);
+        let piece = |index| Packed::piece(message, Via::Link(self.link as u8), self.number, index);
         // Lost like any other if the PF takes none: what waits for an answer repeats its question.
         if !(0..).map_while(piece).all(|piece| post(&self.function.regs, &piece)) {
             self.lost += 1;

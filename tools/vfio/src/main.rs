@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_fabric::wire::abi as ext;
 use weft_proto::link::{Link, Reason, State, TICK_MS};
-use weft_proto::pair::{Assembler, Note, Packed};
+use weft_proto::pair::{Assembler, Note, Packed, Via};
 use weft_proto::wire::Message;
 
 /// Drives a virtual function of a Weft port, to which vfio-pci is bound, for a while.
@@ -99,8 +99,8 @@ fn drive(arguments: &Arguments, machine: &mut Link, end: &mut End<'_>) -> Result
                 }
                 _ => continue,
             };
-            let Ok(Some((link, message))) = inbox.push(piece) else { continue };
-            if link as u32 != end.link {
+            let Ok(Some((via, message))) = inbox.push(piece) else { continue };
+            if via != Via::Link(end.link as u8) {
                 continue;
             }
             if let Ok(message) = Message::parse(message) {

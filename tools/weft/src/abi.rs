@@ -190,6 +190,46 @@ pub const WEFT_EP_DONE_UNREACHABLE: u32 = 3;
 pub const WEFT_EP_DONE_TOO_LONG: u32 = 4;
 pub const WEFT_EP_DONE_FLUSHED: u32 = 5;
 pub const WEFT_EP_FOREVER: u32 = 4294967295;
+pub const WEFT_MATCH_ANY: u32 = 1;
+pub const WEFT_MATCH_MAX_ENTRIES: u32 = 16384;
+pub const WEFT_MATCH_MAX_SLOTS: u32 = 4096;
+pub const WEFT_MATCH_INLINE: u32 = 64;
+pub const WEFT_MATCH_EAGER: u32 = 4096;
+pub const WEFT_MATCH_TARGET_PRODUCED_AT: u32 = 0;
+pub const WEFT_MATCH_TARGET_CONSUMED_AT: u32 = 64;
+pub const WEFT_MATCH_INITIATOR_PRODUCED_AT: u32 = 128;
+pub const WEFT_MATCH_INITIATOR_CONSUMED_AT: u32 = 192;
+pub const WEFT_MATCH_EVENTS_PRODUCED_AT: u32 = 256;
+pub const WEFT_MATCH_EVENTS_CONSUMED_AT: u32 = 320;
+pub const WEFT_MATCH_IDLE_AT: u32 = 384;
+pub const WEFT_MATCH_WANTS_AT: u32 = 448;
+pub const WEFT_MATCH_RECEIVED_AT: u32 = 512;
+pub const WEFT_MATCH_RECEIVE_ERRORS_AT: u32 = 520;
+pub const WEFT_MATCH_SENT_AT: u32 = 528;
+pub const WEFT_MATCH_SEND_ERRORS_AT: u32 = 536;
+pub const WEFT_MATCH_APPEND: u32 = 1;
+pub const WEFT_MATCH_SEARCH: u32 = 2;
+pub const WEFT_MATCH_CLAIM: u32 = 3;
+pub const WEFT_MATCH_DISCARD: u32 = 4;
+pub const WEFT_MATCH_RECEIVE: u32 = 5;
+pub const WEFT_MATCH_UNLINK: u32 = 6;
+pub const WEFT_MATCH_ENABLE: u32 = 7;
+pub const WEFT_MATCH_DISABLE: u32 = 8;
+pub const WEFT_MATCH_PUT: u32 = 16;
+pub const WEFT_MATCH_PERSISTENT: u32 = 1;
+pub const WEFT_MATCH_MANAGE_LOCAL: u32 = 2;
+pub const WEFT_MATCH_ANY_SOURCE: u32 = 4;
+pub const WEFT_MATCH_QUIET: u32 = 8;
+pub const WEFT_MATCH_IN_RING: u32 = 16;
+pub const WEFT_MATCH_OVERFLOW: u32 = 32;
+pub const WEFT_MATCH_SILENT: u32 = 64;
+pub const WEFT_MATCH_COMMAND: u32 = 1;
+pub const WEFT_MATCH_RECEIVED: u32 = 2;
+pub const WEFT_MATCH_SENT: u32 = 3;
+pub const WEFT_MATCH_UNLINKED: u32 = 4;
+pub const WEFT_MATCH_FREED: u32 = 5;
+pub const WEFT_MATCH_BUFFER_UNLINKED: u32 = 1;
+pub const WEFT_MATCH_TRUNCATED: u32 = 2;
 pub type __u8 = ::std::os::raw::c_uchar;
 pub type __u16 = ::std::os::raw::c_ushort;
 pub type __s32 = ::std::os::raw::c_int;
@@ -844,6 +884,61 @@ pub struct weft_ep_reap {
     pub count: __u32,
     pub timeout_ms: __u32,
 }
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_match_open {
+    pub size: __u32,
+    pub flags: __u32,
+    pub entries: __u32,
+    pub commands: __u32,
+    pub events: __u32,
+    pub traffic_class: __u32,
+    pub endpoint: __u32,
+    pub generation: __u32,
+    pub hwid: __u64,
+    pub target_at: __u64,
+    pub initiator_at: __u64,
+    pub events_at: __u64,
+    pub bytes: __u64,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_match_kick {
+    pub size: __u32,
+    pub flags: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_match_command {
+    pub op: __u8,
+    pub reserved: __u8,
+    pub flags: __u16,
+    pub min_free: __u32,
+    pub context: __u64,
+    pub address: __u64,
+    pub length: __u64,
+    pub bits: __u64,
+    pub ignore: __u64,
+    pub hwid: __u64,
+    pub endpoint: __u16,
+    pub reserved2: __u16,
+    pub generation: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_match_event {
+    pub kind: __u8,
+    pub flags: __u8,
+    pub endpoint: __u16,
+    pub status: __u32,
+    pub context: __u64,
+    pub address: __u64,
+    pub length: __u64,
+    pub stored: __u64,
+    pub bits: __u64,
+    pub data: __u64,
+    pub hwid: __u64,
+}
 pub const IOCTL_WEFT_PORT_INFO: __u32 = 22400;
 pub const IOCTL_WEFT_LINK_INFO: __u32 = 22401;
 pub const IOCTL_WEFT_CHAN_LISTEN: __u32 = 22402;
@@ -878,6 +973,8 @@ pub const IOCTL_WEFT_SOCK_CONNECT: __u32 = 22441;
 pub const IOCTL_WEFT_SOCK_ACCEPT: __u32 = 22442;
 pub const IOCTL_WEFT_SOCK_INFO: __u32 = 22443;
 pub const IOCTL_WEFT_SOCK_SHUTDOWN: __u32 = 22444;
+pub const IOCTL_WEFT_MATCH_OPEN: __u32 = 22448;
+pub const IOCTL_WEFT_MATCH_KICK: __u32 = 22449;
 pub const IOCTL_WEFT_EP_OPEN: __u32 = 22432;
 pub const IOCTL_WEFT_EP_QUERY: __u32 = 22433;
 pub const IOCTL_WEFT_EP_AREA: __u32 = 22434;

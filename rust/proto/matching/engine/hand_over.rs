@@ -45,6 +45,7 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
     /// Gives out the next entry of an endpoint that hands its lists over: the priority list, the overflow list,
     /// the unexpected list and the claimed headers, each in order. The last is [`Given::End`]; the program
     /// matches from then on. `None`: the endpoint does not hand over.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     pub fn give(&mut self, endpoint: &mut Endpoint) -> Option<Given> {
         if endpoint.state != State::Onload {
             return None;
@@ -55,7 +56,7 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
                 hold: Some(false),
                 ..Order::DONE
             };
-            Given::End(order, self.resume(endpoint))
+            Given::End(order, self.resume(endpoint, false))
         });
         Some(given)
     }

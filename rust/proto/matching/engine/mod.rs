@@ -8,11 +8,9 @@
 //! which is the dispatcher's, and trusts no request.
 
 mod command;
-mod hand_over;
+pub mod hand_over;
 mod lists;
 mod message;
-
-pub use hand_over::{Given, SHORT_NS};
 
 use super::{
     endpoint::{Class, Endpoint, State},
@@ -48,11 +46,13 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
     }
 
     /// Returns the number of entries that are free.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     pub fn free(&self) -> u32 {
         self.pool.free()
     }
 
     /// Returns the storage of the entries, so that it can grow.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     pub fn entries_mut(&mut self) -> &mut E {
         &mut self.pool.entries
     }
@@ -77,15 +77,17 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
     /// Finds out which sources can be resumed.
     fn finish(&mut self, endpoint: &mut Endpoint, reply: &mut Reply) {
         if reply.outcome != Outcome::NoSpace {
-            reply.resume = self.resume(endpoint);
+            // A buffer that was posted may be for what was refused.
+            let posted = reply.outcome == Outcome::Appended && endpoint.state == State::Enabled;
+            reply.resume = self.resume(endpoint, posted);
         }
     }
 
-    fn resume(&mut self, endpoint: &mut Endpoint) -> Resume {
+    fn resume(&mut self, endpoint: &mut Endpoint, posted: bool) -> Resume {
         if self.relieve() {
             endpoint.refused = false;
             Resume::All
-        } else if endpoint.refused && self.takes(endpoint) {
+        } else if endpoint.refused && (posted || self.takes(endpoint)) {
             endpoint.refused = false;
             Resume::Endpoint
         } else {

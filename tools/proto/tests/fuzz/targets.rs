@@ -12,6 +12,7 @@ use std::mem::discriminant;
 use weft_proto::cell::{bulk_place, Head, Kind, Seen, Shape};
 use weft_proto::cqe::{CqShape, Producer};
 use weft_proto::crc::crc32c;
+use weft_proto::envelope::{self, Envelope};
 use weft_proto::fence::Fence;
 use weft_proto::fifo::{Arrived, Inbound, Outbound};
 use weft_proto::hold::Standing;
@@ -31,6 +32,7 @@ use weft_proto::protocol::Protocol;
 use weft_proto::qp::{Joined, State};
 use weft_proto::request::{decode, Address, Data, Extents, Join, Lane, Message, HEAD};
 use weft_proto::ring::{Next, Receiver};
+use weft_proto::slot;
 use weft_proto::stag::Stag;
 use weft_proto::tpt::{Entry, Extent, Owner, Piece, Rights};
 use weft_proto::trunk::Layout;
@@ -54,6 +56,8 @@ macro_rules! each_target {
             word_of_a_trunk: 150_000, 8;
             trunk_of_a_peer: 20_000, 250;
             queue_pair_of_a_peer: 200_000, 28;
+            envelope_of_a_peer: 150_000, 8;
+            slot_of_a_program: 150_000, 10;
             send_request: 150_000, 20;
             receive_request: 150_000, 5;
             count_of_a_queue: 200_000, 5;
@@ -298,6 +302,52 @@ pub fn word_of_a_trunk(bytes: &[u8]) -> u64 {
 
 /// A queue pair whose peer sends any cells and words that can be decoded, in any order: it ends, or goes
 /// on, and in either case each work request ends once and staging memory is neither lost nor given twice.
+/// What is read is what was written.
+pub fn envelope_of_a_peer(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let mut words = [0; envelope::WORDS];
+    for word in &mut words {
+        *word = bytes.u64();
+    }
+    // Mostly what a kind has, as there are few that have all.
+    words[0] = words[0] & !0xff | words[0] & 7;
+    if words[7] & 1 == 0 {
+        words[7] = 0;
+        words[6] &= u64::from(u32::MAX);
+        words[1] &= !0xfffe;
+        words[0] &= !0xff00;
+    }
+    if words[5] & 1 == 0 {
+        words[3..7].fill(0);
+        words[1] &= !0xffff;
+    }
+    let Some(said) = Envelope::decode(&words) else {
+        return 0;
+    };
+    assert_eq!(said.encode(), words);
+    answer((1, discriminant(&said.body)))
+}
+
+/// Nothing is believed that the interface does not have.
+pub fn slot_of_a_program(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let mut words = [0; slot::WORDS];
+    for word in &mut words {
+        *word = bytes.u64();
+    }
+    words[0] = words[0] & !0xffe0 | (words[0] & 0x1f);
+    if words[6] & 1 == 0 {
+        words[0] &= !0xff80_ff00;
+        words[7] &= !0xffff_0000;
+    }
+    let Some(slot) = slot::Slot::decode(&words) else {
+        return 0;
+    };
+    assert_eq!((slot.context, slot.bits), (words[1], words[4]));
+    assert_eq!(slot.flags >> 7, 0);
+    answer((1, discriminant(&slot.op)))
+}
+
 pub fn queue_pair_of_a_peer(bytes: &[u8]) -> u64 {
     let mut bytes = Bytes(bytes);
     let own = small();

@@ -12,7 +12,7 @@ pub mod queues;
 use model::{Model, Told};
 use weft_proto::matching::{
     endpoint::{Config, Endpoint, State},
-    engine::{Engine, Given},
+    engine::{hand_over::Given, Engine},
     entry::Entry,
     outcome::{CacheHint, Outcome, Reason, Receipt, Reply},
     request::{Buffer, Command, Criteria, Header, List, Message, Op, Options, Work},
@@ -248,7 +248,7 @@ impl Pair {
             match (given, self.model.give(n)) {
                 (Some(Given::End(order, resume)), None) => {
                     assert_eq!(order.hold, Some(false));
-                    assert_eq!(resume, self.model.resume(n));
+                    assert_eq!(resume, self.model.resume(n, false));
                 }
                 (given, expected) => assert_eq!(given, expected),
             }

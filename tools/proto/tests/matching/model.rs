@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use weft_proto::matching::{
     endpoint::{Config, State},
-    engine::{Given, SHORT_NS},
+    engine::hand_over::{Given, SHORT_NS},
     outcome::{Outcome, Reason, Receipt, Resume},
     request::{Buffer, Command, Criteria, Header, List, Message, Op, Work},
 };
@@ -260,13 +260,15 @@ impl Model {
 
     fn finish(&mut self, n: usize, mut told: Told) -> Told {
         if told.outcome != Outcome::NoSpace {
-            told.resume = self.resume(n);
+            let posted = told.outcome == Outcome::Appended;
+            let posted = posted && self.endpoints[n].state == State::Enabled;
+            told.resume = self.resume(n, posted);
         }
         told
     }
 
-    /// Whether sources can be resumed after anything but a refusal.
-    pub fn resume(&mut self, n: usize) -> Resume {
+    /// Whether sources can be resumed after anything but a refusal; `posted`: a buffer was posted.
+    pub fn resume(&mut self, n: usize, posted: bool) -> Resume {
         let (free, room) = (self.free(), self.has_room(n));
         let at = &mut self.endpoints[n];
         let takes = match at.state {
@@ -279,7 +281,7 @@ impl Model {
             self.starved = false;
             at.refused = false;
             Resume::All
-        } else if at.refused && takes {
+        } else if at.refused && (posted || takes) {
             at.refused = false;
             Resume::Endpoint
         } else {

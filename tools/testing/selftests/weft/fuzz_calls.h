@@ -24,6 +24,8 @@ union fz_arg {
 	struct weft_sock_accept sock_accept;
 	struct weft_sock_info sock_info;
 	struct weft_sock_shutdown sock_shutdown;
+	struct weft_match_open match;
+	struct weft_match_kick ring;
 	struct weft_limits limits;
 	struct weft_pd_alloc pd;
 	struct weft_mr_reg mr;
@@ -80,6 +82,9 @@ void fz_accept(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 void fz_sock_connect(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 void fz_sock_shutdown(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 
+/* Of a matching interface: fuzz_matching.c. */
+void fz_match(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
+
 /* Of the fabric, by what the machine is known to have: fuzz_fabric.c. */
 void fz_nodes(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 void fz_routes(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
@@ -109,10 +114,11 @@ void fz_ep_submit(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 void fz_ep_reap(struct fz_thread *t, struct fz_file *f, union fz_arg *a);
 
 /*
- * Sequences that make sense: a channel is made; a function is opened, and works; a virtual
- * function moves.
+ * Sequences that make sense: a channel is made; matching interfaces exchange messages; a
+ * function is opened, and works; a virtual function moves.
  */
 void fz_converse(struct fz_thread *t);
+void fz_exchange(struct fz_thread *t);
 void fz_work(struct fz_thread *t);
 void fz_move(struct fz_thread *t);
 

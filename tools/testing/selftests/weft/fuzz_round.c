@@ -138,6 +138,14 @@ void fz_open(struct fz_file *f, unsigned int port, int flags)
 	pthread_mutex_unlock(&f->lock);
 }
 
+void fz_touch(struct fz_thread *t, void (*what)(struct fz_thread *t, void *arg), void *arg)
+{
+	writing = 1;
+	if (!sigsetjmp(fault, 0))
+		what(t, arg);
+	writing = 0;
+}
+
 /* A file that is closed, or open; what was there is closed first. */
 static void reopen(struct fz_thread *t, struct fz_file *f)
 {
@@ -307,21 +315,35 @@ static void write_garbage(struct fz_thread *t, struct fz_map *m)
 	}
 }
 
+static void write_something(struct fz_thread *t, void *arg)
+{
+	struct fz_map *m = arg;
+
+	if (fz_below(&t->rng, 8) < 5 && (m->kind == FZ_QP || m->kind == FZ_SRQ))
+		write_request(t, m, fz_any_file(t), fz_any_file(t));
+	else
+		write_garbage(t, m);
+}
+
 static void write_map(struct fz_thread *t)
 {
 	struct fz_map *m = &t->maps[fz_below(&t->rng, FZ_MAPS)];
-	uint32_t how = fz_below(&t->rng, 8);
 
-	if (!m->at)
-		return;
-	writing = 1;
-	if (!sigsetjmp(fault, 0)) {
-		if (how < 5 && (m->kind == FZ_QP || m->kind == FZ_SRQ))
-			write_request(t, m, fz_any_file(t), fz_any_file(t));
-		else
-			write_garbage(t, m);
-	}
-	writing = 0;
+	if (m->at)
+		fz_touch(t, write_something, m);
+}
+
+/* An end of a queue pair, and the other one. */
+struct joined {
+	struct fz_map map;
+	struct fz_file *file, *peer;
+};
+
+static void write_joined(struct fz_thread *t, void *arg)
+{
+	struct joined *end = arg;
+
+	write_request(t, &end->map, end->file, end->peer);
 }
 
 /*
@@ -331,8 +353,8 @@ static void write_map(struct fz_thread *t)
 static void traffic(struct fz_thread *t)
 {
 	struct fz_file *files[] = { fz_any_file(t), fz_any_file(t) };
+	struct joined joined[2] = { 0 };
 	struct fz_object ends[2];
-	struct fz_map maps[2] = { 0 };
 
 	for (int n = 0; n < 8 && files[0]->port == files[1]->port; n++)
 		files[1] = fz_any_file(t);
@@ -341,8 +363,10 @@ static void traffic(struct fz_thread *t)
 	if (!fz_once_in(&t->rng, 4))
 		fz_connect(t, files, ends);
 	for (int i = 0; i < 2; i++) {
-		struct fz_map *m = &maps[i];
+		struct fz_map *m = &joined[i].map;
 
+		joined[i].file = files[i];
+		joined[i].peer = files[!i];
 		*m = (struct fz_map) { .bytes = ends[i].bytes, .kind = FZ_QP, .object = ends[i] };
 		if (!m->bytes)
 			continue;
@@ -352,17 +376,13 @@ static void traffic(struct fz_thread *t)
 			m->at = NULL;
 	}
 	for (uint32_t n = 2 + fz_below(&t->rng, 6); n; n--) {
-		struct fz_map *m = &maps[n % 2];
-
-		writing = 1;
-		if (m->at && !sigsetjmp(fault, 0))
-			write_request(t, m, files[n % 2], files[!(n % 2)]);
-		writing = 0;
+		if (joined[n % 2].map.at)
+			fz_touch(t, write_joined, &joined[n % 2]);
 		fz_kick(files[0], &ends[0]);
 		fz_kick(files[1], &ends[1]);
 	}
 	for (int i = 0; i < 2; i++)
-		drop_map(&maps[i]);
+		drop_map(&joined[i].map);
 }
 
 static void change_map(struct fz_thread *t)
@@ -502,8 +522,10 @@ static void step(struct fz_thread *t)
 	struct fz_rng *r = &t->rng;
 	uint32_t what = fz_below(r, 1024);
 
-	if (what < 550)
+	if (what < 546)
 		fz_call(t);
+	else if (what < 550)
+		fz_exchange(t);
 	else if (what < 780)
 		write_map(t);
 	else if (what < 860)

@@ -118,6 +118,12 @@ struct fz_file *fz_user(struct fz_thread *t);
 /* The signals that wake this thread wait meanwhile: what takes its time can end. */
 void fz_calm(bool calm);
 
+/*
+ * Does what touches mappings. It ends where a page is missing: threads unmap what others have
+ * mapped in holes of theirs.
+ */
+void fz_touch(struct fz_thread *t, void (*what)(struct fz_thread *t, void *arg), void *arg);
+
 /* All of it. Does not return while anything goes on; called in a process of its own. */
 struct fz_round {
 	uint64_t seed;

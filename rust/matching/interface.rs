@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A matching interface: what a file has, and the rounds of its thread.
+
+use super::{
+    carry::Carry,
+    lists::{Member, Needs},
+    matcher::{Matcher, Matching},
+    peer::{Payload, Peer},
+    rings::{Counts, Ring, Rings, Shape},
+    state::{Arrival, Asked, Phase, State, To},
+    CHUNK, CHUNKS, EAGER,
+};
+use crate::{
+    proto::{
+        envelope::{Address, Body, Envelope},
+        matching::{ENDPOINTS, ENGINES, ENTRIES},
+        slot::Event,
+    },
+    share::{Charge, Payer, Table},
+    sys::{
+        errno::EPROTO,
+        ext::weft_match_open,
+        file::events,
+        mm::Mm,
+        random,
+        thread::{should_stop, Run, Thread},
+        vma::NewVma,
+        waitq::WaitQueue,
+    },
+};
+use kernel::{
+    bindings, new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Full, Relaxed},
+        Arc, Mutex,
+    },
+    time::Msecs,
+};
+
+/// After how long a command that found no place is tried again.
+const AGAIN_MS: Msecs = 1;
+
+/// What an interface is to be.
+pub(crate) struct Wanted {
+    pub(crate) matching: bool,
+    pub(crate) entries: u32,
+    pub(crate) class: u8,
+    pub(crate) shape: Shape,
+}
+
+/// What only the thread has.
+pub(super) struct Worker {
+    pub(super) counts: Counts,
+    /// Memory for what is copied from one place of the process to another, or sent.
+    pub(super) bounce: KVVec<u8>,
+    /// What is being carried out.
+    pub(super) now: Option<Carry>,
+    /// The command that is being executed: its context, and whether success posts no event.
+    pub(super) command: Option<(u64, bool)>,
+    /// The flow whose turn it is.
+    pub(super) flow: usize,
+    /// A command found no place, and is tried again soon.
+    pub(super) starved: bool,
+}
+
+/// A matching interface.
+#[pin_data]
+pub(super) struct Interface {
+    pub(super) address: Address,
+    pub(super) class: u8,
+    pub(super) matcher: Arc<Matcher>,
+    pub(super) mm: Mm,
+    pub(super) rings: Rings,
+    /// The waiters of the file.
+    waiters: Arc<WaitQueue>,
+    /// The thread sleeps here.
+    #[pin]
+    sleep: WaitQueue,
+    rung: Atomic<bool>,
+    #[pin]
+    pub(super) state: Mutex<State>,
+    #[pin]
+    worker: Mutex<Worker>,
+    _charges: [Charge; 2],
+}
+
+impl Interface {
+    /// Posts an event, for which there is room.
+    pub(super) fn post(&self, worker: &mut Worker, event: &Event) {
+        self.rings.post(&mut worker.counts, event);
+        self.waiters.wake_for(events::IN);
+    }
+
+    /// Tells all that wait for the interface, whose thread has ended and that is found no more, that it is closed.
+    pub(super) fn close(&self) {
+        let status = bindings::ENXIO as u8;
+        let mut state = self.state.lock();
+        let say = |to: &To, cookie, body| {
+            to.peer.reply(&Envelope {
+                to: to.address,
+                from: self.address,
+                cookie,
+                body,
+            });
+        };
+        for pull in state.pulls.iter_mut().filter_map(Option::take) {
+            say(&pull.from, pull.cookie, Body::Done { status, length: 0 });
+        }
+        for operation in state.operations.iter_mut().filter_map(Option::take) {
+            let Some(to) = &operation.to else {
+                continue;
+            };
+            for Asked { chunk, .. } in operation.asked.into_iter().flatten() {
+                say(to, 0, Body::Data { chunk, status });
+            }
+        }
+        // They have references to hosts.
+        state.flows.clear();
+    }
+
+    /// Does some of what there is to be done, without waiting. Returns whether there was something.
+    fn round(&self, worker: &mut Worker) -> bool {
+        self.rings.look_again();
+        let carried = self.carry_out(worker);
+        let commanded = self.take_command(worker);
+        let relieved = self.relieve();
+        let pulled = self.pull(worker);
+        let begun = self.begin(worker);
+        let sent = self.send(worker);
+        let supplied = self.supply(worker);
+        let ended = self.end(worker);
+        carried | commanded | relieved | pulled | begun | sent | supplied | ended
+    }
+}
+
+impl Member for Interface {
+    fn address(&self) -> Address {
+        self.address
+    }
+
+    fn class(&self) -> u8 {
+        self.class
+    }
+
+    fn ring(&self) {
+        if !self.rung.xchg(true, Full) {
+            self.sleep.wake_all();
+        }
+    }
+
+    fn carry(&self, carry: Carry) {
+        self.state.lock().carry(carry);
+        self.ring();
+    }
+
+    fn next_carry(&self) -> Option<Carry> {
+        self.state.lock().next_carry()
+    }
+
+    fn has_place(&self) -> bool {
+        self.state.lock().has_place()
+    }
+
+    fn release(&self, payload: u64) {
+        let mut state = self.state.lock();
+        if let Some(arrival) = state.take_arrival(payload) {
+            state.put_spare(arrival.buffer);
+        }
+        let refused = state.has_refused();
+        drop(state);
+        if refused {
+            self.ring();
+        }
+    }
+
+    fn refused(&self) {
+        self.state.lock().refuse();
+        self.ring();
+    }
+
+    fn store(&self, payload: &Payload<'_>) -> Result<Option<u64>> {
+        let bytes = payload.bytes;
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let Some(mut buffer) = self.state.lock().take_spare() else {
+            return Ok(None);
+        };
+        let read = payload.read(buffer.get_mut(..bytes).ok_or(EPROTO)?);
+        let mut state = self.state.lock();
+        if read.is_err() {
+            state.put_spare(buffer);
+            return read.map(|()| None);
+        }
+        Ok(state.keep(Arrival { buffer, bytes }))
+    }
+
+    fn hear(&self, peer: &Arc<Peer>, what: &Envelope, payload: &Payload<'_>) -> Result {
+        let mut state = self.state.lock();
+        match what.body {
+            Body::Put { .. } => {}
+            Body::Taken => {
+                if let Some(operation) = state.operation(peer, what.cookie) {
+                    if operation.phase == Phase::Sent {
+                        operation.phase = Phase::Taken;
+                    }
+                    let (to, sequence) = (operation.to.clone(), operation.sequence);
+                    if let Some(to) = to {
+                        state.acknowledge(&to, sequence);
+                    }
+                }
+            }
+            Body::Done { status, length } => {
+                if let Some(operation) = state.operation(peer, what.cookie) {
+                    if !matches!(operation.phase, Phase::Over(..)) {
+                        operation.phase = Phase::Over(status.into(), length);
+                    }
+                    let (to, sequence) = (operation.to.clone(), operation.sequence);
+                    if let Some(to) = to {
+                        state.acknowledge(&to, sequence);
+                    }
+                }
+            }
+            Body::NoSpace { sequence } => {
+                let to = state
+                    .operation(peer, what.cookie)
+                    .and_then(|o| o.to.clone());
+                let flow = to.and_then(|to| state.flows.iter_mut().find(|flow| flow.to.is(&to)));
+                if let Some(flow) = flow {
+                    if flow.source.no_space(sequence).is_ok() {
+                        flow.sending = None;
+                    }
+                }
+            }
+            Body::Resume => {
+                for flow in &mut state.flows {
+                    let to = &flow.to;
+                    if Arc::ptr_eq(&to.peer, peer) && to.address.endpoint == what.from.endpoint {
+                        // One that does not wait ignores it.
+                        let _ = flow.source.resume();
+                    }
+                }
+            }
+            Body::Pull {
+                offset,
+                length,
+                chunk,
+            } => {
+                let asked = Asked {
+                    offset,
+                    length,
+                    chunk,
+                };
+                if !note_asked(&mut state, peer, what.cookie, asked) {
+                    drop(state);
+                    peer.reply(&Envelope {
+                        to: what.from,
+                        from: what.to,
+                        cookie: what.cookie,
+                        body: Body::Data {
+                            chunk,
+                            status: bindings::ECONNRESET as u8,
+                        },
+                    });
+                    return Ok(());
+                }
+            }
+            Body::Data { chunk, status } => {
+                state.come(peer, chunk, status, payload.bytes, |to| payload.read(to))?;
+            }
+        }
+        drop(state);
+        self.ring();
+        Ok(())
+    }
+}
+
+/// Notes what a target has asked for. Returns false if it may not.
+fn note_asked(state: &mut State, peer: &Arc<Peer>, cookie: u64, asked: Asked) -> bool {
+    let Some(operation) = state.operation(peer, cookie) else {
+        return false;
+    };
+    let end = asked.offset.checked_add(asked.length.into());
+    let fits = end.is_some_and(|end| end <= operation.length) && asked.length as usize <= CHUNK;
+    let waits = matches!(operation.phase, Phase::Sent | Phase::Taken);
+    let place = operation.asked.iter_mut().find(|place| place.is_none());
+    match place {
+        Some(place) if fits && waits => {
+            *place = Some(asked);
+            true
+        }
+        _ => false,
+    }
+}
+
+impl Run for Interface {
+    fn run(&self) {
+        let mut worker = self.worker.lock();
+        while !should_stop() {
+            self.rung.store(false, Relaxed);
+            // What rings does so behind what it has changed.
+            crate::sys::pages::release();
+            if self.round(&mut worker) {
+                continue;
+            }
+            self.rings.set_idle(true);
+            if !self.rings.has_news(&worker.counts) {
+                let rung = || self.rung.load(Relaxed) || should_stop();
+                let _ = match core::mem::take(&mut worker.starved) {
+                    true => self.sleep.wait_ms(rung, AGAIN_MS),
+                    false => self.sleep.wait(rung),
+                };
+            }
+            self.rings.set_idle(false);
+        }
+        if let Some(carry) = worker.now.take() {
+            self.state.lock().carry(carry);
+        }
+    }
+}
+
+/// An interface, and its thread, until this is dropped.
+pub(crate) struct Open {
+    /// `None` while it is dropped.
+    thread: Option<Thread<Interface>>,
+    interface: Arc<Interface>,
+    _entered: Entered,
+}
+
+impl Open {
+    /// Opens an interface for the current process.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC`: the port has as many interfaces or entries as there can be; `EDQUOT`: `payer` has its share; `EINVAL`:
+    /// `wanted` makes no sense; `ENODEV`: the port is gone; `ENOMEM`. Sleeps.
+    pub(crate) fn new(
+        matching: &Arc<Matching>,
+        payer: &Payer,
+        wanted: &Wanted,
+        waiters: Arc<WaitQueue>,
+    ) -> Result<Self> {
+        wanted.shape.check()?;
+        let charges = [
+            payer.take(Table::Interfaces, ENDPOINTS.into(), 1)?,
+            payer.take(Table::Entries, ENTRIES * ENGINES as u32, wanted.entries)?,
+        ];
+        let mm = Mm::current()?;
+        let (rings, state) = (Rings::new(wanted.shape)?, State::new()?);
+        let worker = Worker {
+            counts: Counts::ZERO,
+            bounce: KVVec::from_elem(0, CHUNK, GFP_KERNEL_ACCOUNT)?,
+            now: None,
+            command: None,
+            flow: 0,
+            starved: false,
+        };
+        let entered = Entered::new(matching)?;
+        let needs = Needs {
+            matching: wanted.matching,
+            entries: wanted.entries,
+        };
+        let endpoint = entered.1.reserve(&needs)?;
+        let matcher = entered.1.clone();
+        let reserved = Reserved(&matcher, endpoint);
+        let own = matcher.clone();
+        let interface = Arc::pin_init(
+            pin_init!(Interface {
+                address: Address {
+                    endpoint,
+                    generation: random::nonzero32(),
+                },
+                class: wanted.class,
+                matcher: own,
+                mm,
+                rings,
+                waiters,
+                sleep <- WaitQueue::new(c"weft matching sleep", kernel::static_lock_class!()),
+                rung: Atomic::new(false),
+                state <- new_mutex!(state, "weft matching state"),
+                worker <- new_mutex!(worker, "weft matching worker"),
+                _charges: charges,
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
+        let thread = Thread::start(c"weft/match", interface.clone())?;
+        let member: Arc<dyn Member> = interface.clone();
+        matcher.with_lists(|lists, _| lists.open(&member));
+        core::mem::forget(reserved);
+        Ok(Self {
+            thread: Some(thread),
+            interface,
+            _entered: entered,
+        })
+    }
+
+    /// Describes the interface.
+    pub(crate) fn describe(&self, to: &mut weft_match_open) {
+        let (interface, shape) = (&*self.interface, self.interface.rings.shape);
+        to.endpoint = interface.address.endpoint.into();
+        to.generation = interface.address.generation;
+        to.hwid = interface.matcher.hwid();
+        to.target_at = shape.commands_at(Ring::Target) as u64;
+        to.initiator_at = shape.commands_at(Ring::Initiator) as u64;
+        to.events_at = shape.events_at() as u64;
+        to.bytes = shape.bytes() as u64;
+    }
+
+    pub(crate) fn mmap(&self, vma: &NewVma<'_>) -> Result {
+        self.interface.rings.map(vma)
+    }
+
+    /// Has the thread look at the rings.
+    pub(crate) fn kick(&self) {
+        self.interface.ring();
+    }
+
+    /// Returns whether there are events.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.interface.rings.has_events()
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        drop(self.thread.take());
+        let interface = &self.interface;
+        let matcher = &interface.matcher;
+        matcher.with_lists(|lists, peers| lists.close(peers, &**interface));
+        interface.close();
+        matcher.clear(interface.address.endpoint);
+    }
+}
+
+/// One interface is counted until this is dropped.
+struct Entered(Arc<Matching>, Arc<Matcher>);
+
+impl Entered {
+    fn new(matching: &Arc<Matching>) -> Result<Self> {
+        let matcher = matching.enter()?;
+        Ok(Self(matching.clone(), matcher))
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// A number is reserved until this is dropped.
+struct Reserved<'a>(&'a Matcher, u16);
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.0.clear(self.1);
+    }
+}
+
+const _: () = assert!(CHUNK >= EAGER && CHUNKS <= 1 << 16);

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a port has while it has matching interfaces: the lists, the hosts, and what listens for them.
+
+use super::{
+    lists::{Cleared, Lists, Member, Needs, Peers, Source},
+    peer::{is_for_envelopes, waiters, Above, Connected, Payload, Peer, SERVICE},
+    EAGER, PEERS,
+};
+use crate::{
+    proto::{
+        envelope::{Body, Envelope},
+        matching::request::{Message, Op},
+    },
+    sys::{
+        client::{Channel, Listener, Port},
+        errno::{ECONNABORTED, EHOSTUNREACH, EPROTO},
+        ext::weft_destination,
+        waitq::{Callback, WaitQueue, Woken},
+        work,
+    },
+};
+use kernel::{
+    bindings, impl_has_delayed_work, new_delayed_work, new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex, SetOnce,
+    },
+    workqueue::{DelayedWork, WorkItem},
+};
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 64;
+
+/// What exists while there are interfaces.
+struct Life {
+    matcher: Option<Arc<Matcher>>,
+    interfaces: usize,
+    /// The port is gone.
+    over: bool,
+}
+
+/// The matching interfaces of a port.
+#[pin_data]
+pub(crate) struct Matching {
+    /// Set when the port has started.
+    port: SetOnce<Arc<dyn Port>>,
+    #[pin]
+    life: Mutex<Life>,
+}
+
+impl Matching {
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let life = Life {
+            matcher: None,
+            interfaces: 0,
+            over: false,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                port: SetOnce::new(),
+                life <- new_mutex!(life, "weft matching life"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Lets interfaces be opened: `port` is there.
+    pub(crate) fn serve(&self, port: Arc<dyn Port>) {
+        self.port.populate(port);
+    }
+
+    /// Closes all connections: the port is about to go. Interfaces stay, and can send nothing. Sleeps.
+    pub(crate) fn close(&self) {
+        let mut life = self.life.lock();
+        life.over = true;
+        if let Some(matcher) = &life.matcher {
+            matcher.stop();
+        }
+    }
+
+    /// Counts one more interface, and returns what it is to be one of. `ENODEV`: the port is gone.
+    pub(super) fn enter(&self) -> Result<Arc<Matcher>> {
+        let mut life = self.life.lock();
+        let port = self.port.as_ref().filter(|_| !life.over).ok_or(ENODEV)?;
+        let matcher = match &life.matcher {
+            Some(matcher) => matcher.clone(),
+            None => Matcher::start(port.clone())?,
+        };
+        life.matcher = Some(matcher.clone());
+        life.interfaces += 1;
+        Ok(matcher)
+    }
+
+    /// Counts one interface less. With the last one all ends.
+    pub(super) fn leave(&self) {
+        let mut life = self.life.lock();
+        life.interfaces -= 1;
+        if life.interfaces == 0 {
+            if let Some(matcher) = life.matcher.take() {
+                matcher.stop();
+            }
+        }
+    }
+}
+
+/// Has the work item that accepts run.
+struct Hurry(Arc<Matcher>);
+
+impl Woken for Hurry {
+    fn woken(&self, _events: u32) {
+        work::run_unbound_in(&self.0, 0);
+    }
+}
+
+/// What listens. The callback goes first.
+struct Listening {
+    _callback: Callback<Hurry>,
+    listener: KBox<dyn Listener>,
+}
+
+/// The lists and the hosts.
+#[pin_data]
+pub(super) struct Matcher {
+    port: Arc<dyn Port>,
+    #[pin]
+    lists: Mutex<Lists>,
+    #[pin]
+    peers: Mutex<KVVec<Arc<Peer>>>,
+    #[pin]
+    listening: Mutex<Option<Listening>>,
+    stopped: Atomic<bool>,
+    #[pin]
+    accepting: DelayedWork<Self>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Matcher { self.accepting }
+}
+
+impl WorkItem for Matcher {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.accept();
+    }
+}
+
+impl Matcher {
+    fn start(port: Arc<dyn Port>) -> Result<Arc<Self>> {
+        let lists = Lists::new()?;
+        let matcher = Arc::pin_init(
+            pin_init!(Self {
+                port,
+                lists <- new_mutex!(lists, "weft matching lists"),
+                peers <- new_mutex!(KVVec::new(), "weft matching peers"),
+                listening <- new_mutex!(None, "weft matching listening"),
+                stopped: Atomic::new(false),
+                accepting <- new_delayed_work!("weft matching accept"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let waiters = waiters()?;
+        let callback = Callback::new(&waiters, Hurry(matcher.clone()))?;
+        let listener = matcher.port.listen(SERVICE, BACKLOG, waiters)?;
+        *matcher.listening.lock() = Some(Listening {
+            _callback: callback,
+            listener,
+        });
+        // What has come already has called nothing that finds it.
+        work::run_unbound_in(&matcher, 0);
+        Ok(matcher)
+    }
+
+    /// Closes all connections, for good. Sleeps.
+    fn stop(self: &Arc<Self>) {
+        self.stopped.store(true, Relaxed);
+        let listening = self.listening.lock().take();
+        drop(listening);
+        work::cancel_delayed(self);
+        let mut n = 0;
+        while let Some(peer) = self.peer(n) {
+            peer.close();
+            n += 1;
+        }
+        // They have references to this.
+        let peers = core::mem::replace(&mut *self.peers.lock(), KVVec::new());
+        drop(peers);
+    }
+
+    /// Accepts the connections that wait.
+    fn accept(self: &Arc<Self>) {
+        let listening = self.listening.lock();
+        let Some(Listening { listener, .. }) = &*listening else {
+            return;
+        };
+        loop {
+            let made =
+                waiters().and_then(|waiters| Ok((listener.accept(waiters.clone())?, waiters)));
+            match made {
+                // What is no channel for envelopes, or of no host, is closed.
+                Ok((channel, waiters)) => {
+                    let _ = self.admit(channel, &waiters);
+                }
+                Err(e) if e == ECONNABORTED => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn admit(self: &Arc<Self>, channel: KBox<dyn Channel>, waiters: &Arc<WaitQueue>) -> Result {
+        let attr = channel.attr();
+        if !is_for_envelopes(&attr) {
+            return Err(EPROTO.into());
+        }
+        let peer = self.peer_of(attr.peer)?;
+        peer.accept(Connected::attach(&peer, waiters, channel)?);
+        Ok(())
+    }
+
+    pub(super) fn hwid(&self) -> u64 {
+        self.port.attr().hwid
+    }
+
+    fn known(&self, hwid: u64) -> Option<Arc<Peer>> {
+        let peers = self.peers.lock();
+        peers.iter().find(|peer| peer.hwid == hwid).cloned()
+    }
+
+    /// Returns a host. `ENOSPC`: there are as many as there can be.
+    fn peer_of(self: &Arc<Self>, hwid: u64) -> Result<Arc<Peer>> {
+        if let Some(peer) = self.known(hwid) {
+            return Ok(peer);
+        }
+        let mut peers = self.peers.lock();
+        // Another task may have been faster.
+        if let Some(peer) = peers.iter().find(|peer| peer.hwid == hwid) {
+            return Ok(peer.clone());
+        }
+        if peers.len() >= PEERS || self.stopped.load(Relaxed) {
+            return Err(ENOSPC);
+        }
+        let peer = Peer::new(self.clone(), hwid, peers.len() as u32)?;
+        peers.push(peer.clone(), GFP_KERNEL)?;
+        Ok(peer)
+    }
+
+    /// Returns a host that a program has named. `EHOSTUNREACH`: no such host is known. So programs cannot use up
+    /// the numbers of hosts.
+    pub(super) fn named(self: &Arc<Self>, hwid: u64) -> Result<Arc<Peer>> {
+        if let Some(peer) = self.known(hwid) {
+            return Ok(peer);
+        }
+        if hwid == 0 {
+            return Err(EHOSTUNREACH.into());
+        }
+        if hwid != self.hwid() {
+            let mut hosts = KVVec::from_elem(0, PEERS, GFP_KERNEL)?;
+            let found = self.port.hosts(&mut hosts);
+            if !hosts.iter().take(found).any(|other| *other == hwid) {
+                return Err(EHOSTUNREACH.into());
+            }
+        }
+        self.peer_of(hwid)
+    }
+
+    /// Calls `f` with the lists.
+    pub(super) fn with_lists<R>(&self, f: impl FnOnce(&mut Lists, &Self) -> R) -> R {
+        f(&mut self.lists.lock(), self)
+    }
+
+    pub(super) fn reserve(&self, needs: &Needs) -> Result<u16> {
+        self.lists.lock().reserve(needs)
+    }
+
+    /// Frees a number and the entries that go with it.
+    pub(super) fn clear(&self, number: u16) {
+        while let Cleared::Some(peer) = self.with_lists(|lists, this| lists.clear(this, number)) {
+            if let Some(peer) = peer {
+                peer.wait_for_room();
+            }
+        }
+    }
+
+    /// Takes a message for an interface.
+    fn arrive(
+        &self,
+        peer: &Arc<Peer>,
+        to: &dyn Member,
+        what: &Envelope,
+        payload: &Payload<'_>,
+    ) -> Result {
+        let Body::Put {
+            bits,
+            length,
+            data,
+            sequence,
+            first,
+        } = what.body
+        else {
+            return Err(EPROTO.into());
+        };
+        let source = Source::new(peer.number, what.from.endpoint).ok_or(EPROTO)?;
+        // All of it comes at once, or nothing.
+        let whole = payload.bytes as u64 == length || payload.bytes == 0;
+        if !whole || payload.bytes > EAGER {
+            return Err(EPROTO.into());
+        }
+        let stored = to.store(payload)?;
+        let message = Message {
+            op: Op::Put,
+            source: source.0,
+            bits,
+            length,
+            eager: payload.bytes as u32,
+            offset: 0,
+            data,
+            cookie: what.cookie,
+            sequence,
+            payload: stored.unwrap_or(u64::MAX),
+        };
+        let has_memory = stored.is_some() || payload.bytes == 0;
+        let queued =
+            self.with_lists(|lists, this| lists.message(this, to, message, first, has_memory));
+        if !queued {
+            to.release(message.payload);
+        }
+        Ok(())
+    }
+}
+
+impl Peers for Matcher {
+    fn peer(&self, number: u32) -> Option<Arc<Peer>> {
+        self.peers.lock().get(number as usize).cloned()
+    }
+}
+
+impl Above for Matcher {
+    fn connect(
+        &self,
+        to: &weft_destination,
+        waiters: &Arc<WaitQueue>,
+    ) -> Result<KBox<dyn Channel>> {
+        self.port.connect(to, waiters.clone())
+    }
+
+    fn hear(&self, peer: &Arc<Peer>, what: &Envelope, payload: &Payload<'_>) -> Result {
+        let interface = self.lists.lock().find(&what.to);
+        let answers = |body| Envelope {
+            to: what.from,
+            from: what.to,
+            cookie: what.cookie,
+            body,
+        };
+        let status = bindings::ENXIO as u8;
+        match (interface, what.body) {
+            (Some(interface), Body::Put { .. }) if what.to.generation != 0 => {
+                self.arrive(peer, &*interface, what, payload)?;
+            }
+            (_, Body::Put { .. }) => peer.reply(&answers(Body::Done { status, length: 0 })),
+            (Some(interface), _) => interface.hear(peer, what, payload)?,
+            (None, Body::Pull { chunk, .. }) => peer.reply(&answers(Body::Data { chunk, status })),
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    fn lost(&self, peer: &Peer) {
+        let mut lists = self.lists.lock();
+        lists.forget(peer);
+        lists.ring_all();
+    }
+
+    fn ring_all(&self) {
+        self.lists.lock().ring_all();
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Matching interfaces: messages that are matched with buffers, and moved, while no process runs.
+//!
+//! The rules are in `proto::matching`. A file is an interface (`Interface`): rings that its program maps, and a thread
+//! that takes commands, copies to and from the memory of the process, and posts events. What takes long for an
+//! interface, a page fault or a full event ring, takes long in its thread. The lists of all interfaces of a port, and
+//! their turns, are one object with one lock ([`lists`]), under which nothing is copied, posted or sent.
+//!
+//! A host that is sent something is a [`peer`](peer::Peer): a channel to it, and one from it, as other clients in the kernel have,
+//! and a work item that takes what has come and gives it to the interfaces. This module must not know links, routes
+//! or `channel`, nor files. Documentation/matching.rst describes it.
+//!
+//! # Locks
+//!
+//! In this order; all are mutexes:
+//!
+//! 1. `Matching::life`: what exists while there are interfaces is made and ended;
+//! 2. `Interface::worker`: the thread's own, held while it copies; no other takes it;
+//! 3. `Matcher::listening`: what listens for hosts;
+//! 4. `Peer::incoming`, then `Peer::outgoing`: the ends of its channels;
+//! 5. `Matcher::lists`;
+//! 6. `Interface::state`;
+//! 7. `Matcher::peers`;
+//! 8. `Peer::replies`.
+
+mod carry;
+mod initiator;
+mod interface;
+mod lists;
+mod matcher;
+mod peer;
+mod rings;
+mod state;
+mod target;
+
+pub(crate) use self::{
+    interface::{Open, Wanted},
+    matcher::Matching,
+    rings::Shape,
+};
+
+/// Bytes of a message that are sent at once; a longer one is pulled by its target.
+const EAGER: usize = 4096;
+/// Messages that wait for an interface, as many of its commands, and eager messages that it has sent and that are not
+/// answered.
+const WAITING: u32 = 8;
+/// Messages that an interface has sent and that are not over.
+const OPERATIONS: usize = 64;
+/// Messages that an interface pulls at once.
+const PULLS: usize = 32;
+/// Bytes that it asks for at once of one of them, and how often before the first have come.
+const CHUNK: usize = 16 << 10;
+const CHUNKS: usize = 2;
+/// Hosts that the interfaces of a port can have to do with.
+const PEERS: usize = 4096;
+/// Answers that wait for room in the channel to a host; with as many as half of it the interfaces take nothing on.
+const REPLIES: usize = 1024;
+
+const _: () = assert!(EAGER == crate::sys::ext::WEFT_MATCH_EAGER as usize);

@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A host that interfaces have to do with: a channel to it, for what they send, and one from it.
+//!
+//! One work item a host connects, takes what comes and gives it to the interfaces, and sends their answers. It waits for
+//! no interface and no other host. When either channel ends, the session does: its number changes, and all that
+//! is under way is over. This file must not know what envelopes say.
+
+use super::REPLIES;
+use crate::{
+    proto::envelope::{Envelope, BYTES, WORDS},
+    sys::{
+        client::{Channel, Pieces},
+        errno::{ECONNRESET, ENOTCONN, EPROTO},
+        ext::{self, weft_channel_attr, weft_destination},
+        waitq::{Callback, WaitQueue, Woken},
+        work,
+    },
+};
+use kernel::{
+    impl_has_delayed_work, new_delayed_work, new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex,
+    },
+    time::Msecs,
+    workqueue::{DelayedWork, WorkItem},
+};
+
+/// What ports with interfaces listen on: of the services that no program gets to.
+pub(super) const SERVICE: u32 = ext::WEFT_SERVICE_KERNEL + 1;
+/// A channel: its bulk ring has room for some of the longest messages.
+const CELLS: u32 = 256;
+const BULK: u32 = 128 << 10;
+/// How long to wait for an answer to a connection.
+const TIMEOUT_MS: Msecs = 2000;
+/// Envelopes that are taken in one run.
+const BUDGET: usize = 64;
+
+/// Has the work item of a host run.
+struct Hurry(Arc<Peer>);
+
+impl Woken for Hurry {
+    fn woken(&self, _events: u32) {
+        self.0.hurry();
+    }
+}
+
+/// An end of a channel, and what is called when it changes. The callback goes first.
+pub(super) struct Connected {
+    _callback: Callback<Hurry>,
+    channel: KBox<dyn Channel>,
+}
+
+impl Connected {
+    pub(super) fn attach(
+        peer: &Arc<Peer>,
+        waiters: &Arc<WaitQueue>,
+        channel: KBox<dyn Channel>,
+    ) -> Result<Self> {
+        Ok(Self {
+            _callback: Callback::new(waiters, Hurry(peer.clone()))?,
+            channel,
+        })
+    }
+
+    /// Returns whether an end by which this host sends is closed by the peer, or its link lost: nothing comes there, and
+    /// what is sent may be the only thing that tells it otherwise. The callback is called when that changes. The caller
+    /// has locked the end.
+    fn is_over(&self) -> bool {
+        !self.channel.next().is_err_and(|e| e == EAGAIN)
+    }
+}
+
+pub(super) fn waiters() -> Result<Arc<WaitQueue>> {
+    WaitQueue::shared(c"weft matching", kernel::static_lock_class!(), GFP_KERNEL)
+}
+
+/// Returns whether a channel is one for envelopes.
+pub(super) fn is_for_envelopes(attr: &weft_channel_attr) -> bool {
+    (attr.cells, attr.bulk) == (CELLS, BULK) && attr.peer != 0
+}
+
+/// Answers that wait for room, in order.
+struct Replies {
+    /// [`REPLIES`] places.
+    places: KVVec<[u64; WORDS]>,
+    first: usize,
+    count: usize,
+}
+
+impl Replies {
+    fn push(&mut self, words: [u64; WORDS]) -> bool {
+        let at = (self.first + self.count) % REPLIES;
+        match self.places.get_mut(at) {
+            Some(place) if self.count < REPLIES => {
+                *place = words;
+                self.count += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn next(&self) -> Option<[u64; WORDS]> {
+        let first = self.places.get(self.first).copied();
+        first.filter(|_| self.count > 0)
+    }
+
+    fn pop(&mut self) {
+        self.first = (self.first + 1) % REPLIES;
+        self.count = self.count.saturating_sub(1);
+    }
+}
+
+/// What a peer has sent, behind its envelope.
+pub(super) struct Payload<'a> {
+    channel: &'a dyn Channel,
+    pub(super) bytes: usize,
+}
+
+impl Payload<'_> {
+    /// Copies it; `to` is as long as it is.
+    pub(super) fn read(&self, to: &mut [u8]) -> Result {
+        match to.is_empty() {
+            true => Ok(()),
+            false => self.channel.read(BYTES, to),
+        }
+    }
+}
+
+/// What a host needs of what all hosts of a port belong to.
+pub(super) trait Above: Send + Sync {
+    /// Connects to a host.
+    fn connect(&self, to: &weft_destination, waiters: &Arc<WaitQueue>)
+        -> Result<KBox<dyn Channel>>;
+
+    /// Takes what a host has sent. `EAGAIN`: its payload cannot be read now, and nothing has become of it. Other errors end
+    /// the session.
+    fn hear(&self, peer: &Arc<Peer>, what: &Envelope, payload: &Payload<'_>) -> Result;
+
+    /// Ends what is under way with a host, whose session is over.
+    fn lost(&self, peer: &Peer);
+
+    /// Rings all interfaces.
+    fn ring_all(&self);
+}
+
+/// A host.
+#[pin_data]
+pub(super) struct Peer {
+    pub(super) hwid: u64,
+    /// By which the lists know it.
+    pub(super) number: u32,
+    above: Arc<dyn Above>,
+    #[pin]
+    incoming: Mutex<Option<Connected>>,
+    #[pin]
+    outgoing: Mutex<Option<Connected>>,
+    #[pin]
+    replies: Mutex<Replies>,
+    /// The number of the session. Each loss changes it.
+    epoch: Atomic<u32>,
+    /// Something is to be sent.
+    wanted: Atomic<bool>,
+    /// An interface has found no room.
+    starved: Atomic<bool>,
+    /// The session that is to end: more answers were to be sent than there can be, or nonsense has come. 0: none.
+    broken: Atomic<u32>,
+    closed: Atomic<bool>,
+    /// There is room for answers, or none waits.
+    #[pin]
+    room: WaitQueue,
+    #[pin]
+    work: DelayedWork<Self>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Peer { self.work }
+}
+
+impl WorkItem for Peer {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        if this.serve() {
+            work::again_unbound_in(&this, 0);
+        }
+    }
+}
+
+impl Peer {
+    pub(super) fn new(above: Arc<dyn Above>, hwid: u64, number: u32) -> Result<Arc<Self>> {
+        let replies = Replies {
+            places: KVVec::from_elem([0; WORDS], REPLIES, GFP_KERNEL)?,
+            first: 0,
+            count: 0,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                hwid,
+                number,
+                above,
+                incoming <- new_mutex!(None, "weft matching incoming"),
+                outgoing <- new_mutex!(None, "weft matching outgoing"),
+                replies <- new_mutex!(replies, "weft matching replies"),
+                epoch: Atomic::new(1),
+                wanted: Atomic::new(false),
+                starved: Atomic::new(false),
+                broken: Atomic::new(0),
+                closed: Atomic::new(false),
+                room <- WaitQueue::new(c"weft matching room", kernel::static_lock_class!()),
+                work <- new_delayed_work!("weft matching peer"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Runs the work item now. Any context.
+    pub(super) fn hurry(self: &Arc<Self>) {
+        work::run_unbound_in(self, 0);
+    }
+
+    /// Returns the number of the session.
+    pub(super) fn epoch(&self) -> u32 {
+        self.epoch.load(Relaxed)
+    }
+
+    /// Has a connection made, if there is none.
+    pub(super) fn want(self: &Arc<Self>) {
+        if !self.wanted.xchg(true, kernel::sync::atomic::Full) {
+            self.hurry();
+        }
+    }
+
+    /// Sends an envelope with payload. `ENOTCONN`: there is no connection yet. `EAGAIN`: there is no room. In both cases
+    /// all interfaces are rung when that has changed. `ECONNRESET`: the session is over, or another one.
+    pub(super) fn send(self: &Arc<Self>, epoch: u32, what: &Envelope, payload: &[u8]) -> Result {
+        let outgoing = self.outgoing.lock();
+        if self.epoch() != epoch || self.closed.load(Relaxed) {
+            return Err(ECONNRESET.into());
+        }
+        let Some(connected) = &*outgoing else {
+            drop(outgoing);
+            self.want();
+            return Err(ENOTCONN.into());
+        };
+        let words = what.encode();
+        let mut sent = transmit(connected, &words, payload);
+        if sent.is_err_and(|e| e == EAGAIN) {
+            // What rings when there is room looks at this; there may be some already.
+            self.starved.store(true, Relaxed);
+            sent = transmit(connected, &words, payload);
+        }
+        if sent.is_err_and(|e| e != EAGAIN) {
+            // The work item finds it out as well, and ends the session: this one, as it does not while the end is locked.
+            self.end();
+            return Err(EAGAIN);
+        }
+        sent
+    }
+
+    /// Returns whether interfaces may take on what needs answers.
+    pub(super) fn has_room(&self) -> bool {
+        let room = || self.replies.lock().count < REPLIES / 2;
+        if !room() {
+            // As in `send`.
+            self.starved.store(true, Relaxed);
+            return room();
+        }
+        true
+    }
+
+    /// Waits until there is room for answers, or for as long as a connection takes. Sleeps.
+    pub(super) fn wait_for_room(self: &Arc<Self>) {
+        // If there is none then, the session ends.
+        let _ = self.room.wait_ms(|| self.has_room(), TIMEOUT_MS);
+    }
+
+    /// Sends an answer, now or later. Without a place for it the session ends.
+    pub(super) fn reply(self: &Arc<Self>, what: &Envelope) {
+        if !self.replies.lock().push(what.encode()) {
+            self.broken.store(self.epoch(), Relaxed);
+        }
+        self.hurry();
+    }
+
+    /// Has the session ended.
+    pub(super) fn end(self: &Arc<Self>) {
+        self.broken.store(self.epoch(), Relaxed);
+        self.hurry();
+    }
+
+    /// Takes the channel that the peer has made. A former one is over, and with it the session, as with one that the peer
+    /// has closed.
+    pub(super) fn accept(self: &Arc<Self>, connected: Connected) {
+        // First: the work item may end the session meanwhile, because of the same channel.
+        let epoch = self.epoch();
+        if self.has_incoming() || self.over().is_some() {
+            self.lose(epoch);
+        }
+        // Nothing is accepted that would not be closed.
+        if !self.closed.load(Relaxed) {
+            *self.incoming.lock() = Some(connected);
+            self.hurry();
+        }
+    }
+
+    fn has_incoming(&self) -> bool {
+        self.incoming.lock().is_some()
+    }
+
+    /// Returns the session, if there is an end by which this host sends, and it is over.
+    fn over(&self) -> Option<u32> {
+        let outgoing = self.outgoing.lock();
+        let epoch = self.epoch();
+        outgoing
+            .as_ref()
+            .filter(|connected| connected.is_over())
+            .map(|_| epoch)
+    }
+
+    /// Ends the session with this number, unless that is over: what was found out about it says nothing of the next one.
+    fn lose(self: &Arc<Self>, epoch: u32) {
+        let mut incoming = self.incoming.lock();
+        let mut outgoing = self.outgoing.lock();
+        if self.epoch() != epoch {
+            return;
+        }
+        let ends = (incoming.take(), outgoing.take());
+        self.epoch.store(epoch.wrapping_add(1), Relaxed);
+        self.wanted.store(false, Relaxed);
+        self.replies.lock().count = 0;
+        drop(outgoing);
+        drop(incoming);
+        drop(ends);
+        self.above.lost(self);
+        self.room.wake_all();
+    }
+
+    /// Closes the channels for good, when the answers that wait are sent, or after as long as a connection takes. The work
+    /// item does not run any more. Sleeps.
+    pub(super) fn close(self: &Arc<Self>) {
+        let is_empty = || self.replies.lock().count == 0;
+        let _ = self.room.wait_ms(is_empty, TIMEOUT_MS);
+        self.closed.store(true, Relaxed);
+        self.lose(self.epoch());
+        work::cancel_delayed(self);
+        // What it has made, or was accepted, meanwhile.
+        self.lose(self.epoch());
+        work::cancel_delayed(self);
+    }
+
+    /// Does what there is to be done. Returns whether there is more.
+    fn serve(self: &Arc<Self>) -> bool {
+        // Without answers nothing else would tell, and what was sent would wait for ever. Asked first: a peer that closes
+        // it has sent its answers before, which are taken yet.
+        let over = self.over();
+        let done = self.take().and_then(|more| {
+            self.connect()?;
+            self.answer()?;
+            let epoch = self.epoch();
+            match self.broken.load(Relaxed) == epoch || over == Some(epoch) && !more {
+                true => Err(epoch),
+                false => Ok(more),
+            }
+        });
+        let more = match done {
+            Ok(more) => more,
+            Err(epoch) => {
+                self.lose(epoch);
+                return false;
+            }
+        };
+        if self.starved.xchg(false, kernel::sync::atomic::Full) {
+            self.above.ring_all();
+            self.room.wake_all();
+        }
+        more
+    }
+
+    /// Takes what has come, some of it. Returns whether there is more, or the session that is over.
+    fn take(self: &Arc<Self>) -> core::result::Result<bool, u32> {
+        let incoming = self.incoming.lock();
+        // It does not change while an end is locked.
+        let epoch = self.epoch();
+        match &*incoming {
+            Some(connected) => self.take_from(&*connected.channel).map_err(|_| epoch),
+            None => Ok(false),
+        }
+    }
+
+    fn take_from(self: &Arc<Self>, channel: &dyn Channel) -> Result<bool> {
+        for _ in 0..BUDGET {
+            match self.take_one(channel) {
+                Ok(()) => {}
+                Err(e) if e == EAGAIN => return Ok(false),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the next message. `EAGAIN`: there is none, or the channel is quiesced; then the message comes again.
+    fn take_one(self: &Arc<Self>, channel: &dyn Channel) -> Result {
+        let (_, bytes) = channel.next()?;
+        let mut raw = [0; BYTES];
+        let bytes = (bytes as usize).checked_sub(BYTES).ok_or(EPROTO)?;
+        channel.read(0, &mut raw)?;
+        let mut words = [0; WORDS];
+        for (word, raw) in words.iter_mut().zip(raw.chunks_exact(8)) {
+            *word = raw.try_into().map_or(0, u64::from_le_bytes);
+        }
+        let envelope = Envelope::decode(&words).ok_or(EPROTO)?;
+        let payload = Payload { channel, bytes };
+        self.above.hear(self, &envelope, &payload)?;
+        channel.consume()
+    }
+
+    /// Sends the answers that wait, as many as there is room for. Fails with the session that is over.
+    fn answer(self: &Arc<Self>) -> core::result::Result<(), u32> {
+        let outgoing = self.outgoing.lock();
+        let epoch = self.epoch();
+        match outgoing.as_ref().map(|connected| self.answer_by(connected)) {
+            Some(Err(e)) if e != EAGAIN => Err(epoch),
+            _ => Ok(()),
+        }
+    }
+
+    fn answer_by(&self, connected: &Connected) -> Result {
+        loop {
+            let Some(words) = self.replies.lock().next() else {
+                break;
+            };
+            transmit(connected, &words, &[])?;
+            self.replies.lock().pop();
+        }
+        self.room.wake_all();
+        Ok(())
+    }
+
+    /// Connects for answers that wait, and for what interfaces want to send. Fails with the session that is over.
+    fn connect(self: &Arc<Self>) -> core::result::Result<(), u32> {
+        let (epoch, had) = (self.epoch(), self.has_incoming());
+        let wanted = self.wanted.load(Relaxed) || self.replies.lock().count != 0;
+        if !wanted || self.closed.load(Relaxed) || self.outgoing.lock().is_some() {
+            return Ok(());
+        }
+        // Without a lock: it waits for the peer.
+        let connected = match self.connected() {
+            Ok(connected) => connected,
+            Err(_) if !had && self.has_incoming() => {
+                // The peer, which was not there, has come meanwhile.
+                self.hurry();
+                return Ok(());
+            }
+            Err(_) => return Err(epoch),
+        };
+        let mut outgoing = self.outgoing.lock();
+        if self.epoch() == epoch {
+            *outgoing = Some(connected);
+        } else {
+            // This may be to what the peer was before.
+            drop(outgoing);
+            drop(connected);
+            self.hurry();
+        }
+        // Those that have waited for it.
+        self.starved.store(true, Relaxed);
+        Ok(())
+    }
+
+    fn connected(self: &Arc<Self>) -> Result<Connected> {
+        let to = weft_destination {
+            peer: self.hwid,
+            link: ext::WEFT_CLIENT_ANY_LINK,
+            service: SERVICE,
+            cells: CELLS,
+            bulk: BULK,
+            timeout_ms: TIMEOUT_MS,
+        };
+        let waiters = waiters()?;
+        let channel = self.above.connect(&to, &waiters)?;
+        Connected::attach(self, &waiters, channel)
+    }
+}
+
+/// Puts an envelope and its payload into a channel.
+fn transmit(connected: &Connected, words: &[u64; WORDS], payload: &[u8]) -> Result {
+    let mut raw = [0; BYTES];
+    for (raw, word) in raw.chunks_exact_mut(8).zip(words) {
+        raw.copy_from_slice(&word.to_le_bytes());
+    }
+    Pieces::of([&raw, payload], |pieces| {
+        connected.channel.send(pieces, 0, false)
+    })
+}

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Matching interfaces between hosts: messages of each kind, a target that is stopped, and what becomes of them when
+something goes. What one host alone can tell is in the kselftest of that name."""
+
+import contextlib
+import signal
+import time
+
+from weftlab import kernel, topology
+from weftlab.errors import Mismatch
+from weftlab.suite import test
+
+from . import far, false_master, selftests
+from .arenas import given_back
+from .migration import moving
+from .programs import running
+
+LAB = "pair"
+DEVICE = "/sys/class/weft/weft0/device"
+# In the ring, eager, and pulled by the target.
+SIZES = {"in the ring": (60, 200), "eager": (4000, 200), "pulled": (300_000, 100)}
+# Seconds in which a source hears that its target is gone.
+SOON = 3.0
+ESRCH, ENXIO, EFAULT, ECONNRESET, EHOSTUNREACH = 3, 6, 14, 104, 113
+
+
+def matcher(*words):
+    return "/tmp/kselftest/weft/matcher " + " ".join(str(word) for word in words)
+
+
+def prepared(lab):
+    """Hosts that have the program."""
+    installed, _ = selftests.build(lab)
+    for host in lab.hosts.values():
+        if host.run("test -x /tmp/kselftest/weft/matcher", status=None).status:
+            selftests.copy(host, installed)
+    return lab
+
+
+@contextlib.contextmanager
+def serving(host, size, port=0):
+    """A target, and its address as words."""
+    with running(host, matcher("serve", port, size)) as job:
+        yield job, job.expect(r"^(\d+) (\d+) (\d+)$", 30).group(0)
+
+
+def sent(host, address, size, count, port=0):
+    """How many messages have arrived, and the first error."""
+    arrived, error = host.out(matcher("send", port, address, size, count), 120).split()
+    return int(arrived), int(error)
+
+
+def arrive(host, address, size, count, port=0):
+    told = sent(host, address, size, count, port)
+    if told != (count, 0):
+        raise Mismatch(f"{count} messages of {size} bytes: {told}")
+
+
+def likewise(target, source, at=0, by=0):
+    """Messages of each kind, from a port of one host to a port of another."""
+    for size, count in SIZES.values():
+        with serving(target, size, at) as (_, address):
+            arrive(source, address, size, count, by)
+
+
+@test("L-3, L-4, L-7: messages of each kind are matched and arrive whole, between two hosts and within one")
+def messages(bench):
+    lab = prepared(bench.pair())
+    h1, h2 = lab["h1"], lab["h2"]
+    with given_back(h1, h2):
+        for name, (size, count) in SIZES.items():
+            with serving(h2, size) as (job, address):
+                for host in (h1, h2):
+                    since = time.monotonic()
+                    arrive(host, address, size, count)
+                    bench.note(f"{name}, {host.name} to h2: {count} in {time.monotonic() - since:.2f} s")
+                if not job.running:
+                    raise Mismatch(f"{name}: the target ended: {job.wait(5)}")
+
+
+@test("L-3: long messages arrive while the process of their target is stopped")
+def stopped(bench):
+    lab = prepared(bench.pair())
+    size = 300_000
+    with serving(lab["h2"], size) as (job, address):
+        job.kill(signal.SIGSTOP)
+        # As many as it has posted buffers for.
+        arrive(lab["h1"], address, size, 8)
+        job.kill(signal.SIGCONT)
+        arrive(lab["h1"], address, size, 8)
+        if not job.running:
+            raise Mismatch(f"it found other bytes: {job.wait(5)}")
+
+
+@test("L-7: messages end with an error when their link, peer or port goes, and the next ones arrive")
+def losses(bench):
+    lab = prepared(bench.pair())
+    h1, h2 = lab["h1"], lab["h2"]
+    ways = {
+        "the cable is pulled": lambda: lab.fabric.link("down", "h1:0"),
+        "the peer is reset": lambda: h2.run(f"echo 1 >{DEVICE}/reset", 60),
+        "the port is reset": lambda: h1.run(f"echo 1 >{DEVICE}/reset", 60),
+    }
+    for name, go in ways.items():
+        for size in (60, 300_000):
+            with serving(h2, size) as (job, address):
+                with running(h1, matcher("send", 0, address, size, 0)) as sender:
+                    time.sleep(1)
+                    go()
+                    arrived, error = map(int, sender.wait(60).must().out.split())
+                if error not in (ECONNRESET, EHOSTUNREACH) or not arrived:
+                    raise Mismatch(f"{name}: {arrived} messages of {size} bytes, then {error}")
+                lab.fabric.link("up", "h1:0")
+                for host in (h1, h2):
+                    host.wait_link("ready")
+                # The interfaces are there as before.
+                arrive(h1, address, size, 5)
+                if not job.running:
+                    raise Mismatch(f"{name}: the target ended: {job.wait(5)}")
+
+
+@test("L-7: a message whose target has said nothing yet ends with an error when the link goes")
+def unanswered(bench):
+    lab = prepared(bench.pair())
+    h1, h2 = lab["h1"], lab["h2"]
+    with running(h2, matcher("mute", 0)) as target:
+        address = target.expect(r"^(\d+) (\d+) (\d+)$", 30).group(0)
+        with running(h1, matcher("send", 0, address, 4000, 1)) as sender:
+            # Long enough for it to be there: it has no answer, so there is no channel for one.
+            time.sleep(1)
+            if not sender.running:
+                raise Mismatch(f"there was an answer: {sender.wait(5)}")
+            lab.fabric.link("down", "h1:0")
+            since = time.monotonic()
+            told = sender.wait(20 * kernel.patience()).must().out.split()
+            took = time.monotonic() - since
+    lab.fabric.link("up", "h1:0")
+    for host in (h1, h2):
+        host.wait_link("ready")
+    if told != ["0", str(ECONNRESET)] or took > SOON * kernel.patience():
+        raise Mismatch(f"{told} after {took:.1f} s")
+
+
+@test("L-7: each of many programs, one after the other, gets its messages to a host that goes on")
+def again(bench):
+    lab = prepared(bench.pair())
+    h1, h2 = lab["h1"], lab["h2"]
+    with serving(h2, 60) as (job, address):
+        # The last interface of a host ends its channels; the next one makes others, while h2 hears of that.
+        done = h1.run(f"for n in $(seq 200); do {matcher('send', 0, address, 60, 1)} || echo $?; done", 300)
+        told = done.must().out.splitlines()
+        if told != ["1 0"] * 200:
+            raise Mismatch(f"{[(n, line) for n, line in enumerate(told) if line != '1 0']}")
+        if not job.running:
+            raise Mismatch(f"the target ended: {job.wait(5)}")
+
+
+@test("L-7: messages to a program that is killed end with an error, and nothing of it is left")
+def killed(bench):
+    lab = prepared(bench.pair())
+    h1, h2 = lab["h1"], lab["h2"]
+    with given_back(h1, h2):
+        for size in (60, 4000, 300_000):
+            with serving(h2, size) as (job, address), running(h1, matcher("send", 0, address, size, 0)) as sender:
+                time.sleep(0.5)
+                job.kill(signal.SIGKILL)
+                arrived, error = map(int, sender.wait(60).must().out.split())
+                # Its memory goes first, then the interface, and as the last one of the host the channels.
+                if error not in (ESRCH, EFAULT, ENXIO, ECONNRESET, EHOSTUNREACH) or not arrived:
+                    raise Mismatch(f"{arrived} messages of {size} bytes, then {error}")
+
+
+@test("L-3: over a route messages arrive likewise", lab="chain")
+def over_a_route(bench):
+    lab = prepared(bench.shape("chain", topology.chain(3)))
+    far.met(lab, "h1", "h3")
+    likewise(lab["h1"], lab["h3"])
+
+
+@test("L-3: over a route messages arrive also while and after the link is quiesced", lab="chain")
+def quiesced(bench):
+    lab = prepared(bench.shape("chain", topology.chain(3)))
+    h1, h3 = lab["h1"], lab["h3"]
+    far.met(lab, "h1", "h3")
+    for size in (4000, 300_000):
+        with serving(h3, size) as (job, address):
+            with false_master.writing("REST", h1, far.ids(lab)["h3"]):
+                since = time.monotonic()
+                while time.monotonic() - since < 3:
+                    arrive(h1, address, size, 10)
+            arrive(h1, address, size, 10)
+            if not job.running:
+                raise Mismatch(f"the target ended: {job.wait(5)}")
+    # It takes no older write than those of the false master, in this life.
+    h3.rmmod()
+    h3.insmod()
+    far.met(lab, "h1", "h3")
+
+
+@test("L-3: between virtual functions messages arrive likewise", lab="twins", patient=True)
+def functions(bench):
+    with moving(bench) as (lab, a, b):
+        prepared(lab)
+        h1, h2 = lab["h1"], lab["h2"]
+        node, other = a[0].node(0), b[0].node(0)
+        for host, port in ((h1, node), (h2, other)):
+            host.wait_link("ready", 60, port=port)
+        likewise(h1, h2, node, other)
+
+
+@test("L-3: over ivshmem-doorbell messages arrive likewise", lab="ivshmem")
+def ivshmem(bench):
+    lab = prepared(bench.ivshmem())
+    likewise(lab["h2"], lab["h1"])
