@@ -8,7 +8,7 @@ import re
 
 from .. import paths
 from ..errors import LabError
-from . import network, ways
+from . import network, schedule, ways
 from .times import ratio
 
 ROOT = "/tmp/programs"
@@ -63,17 +63,22 @@ def servers(lab):
             job.wait(60)
 
 
-def _ask(host, address, more=0, before=""):
-    """Requests a second by name."""
+def _ask(samples, lab, way, address, more=0, before=""):
+    """Requests a second, by way and name."""
+    host = lab["h1"]
     requests, clients = ASKED["redis"]
-    command = f"redis-benchmark -h {address} -p {REDIS + more} -n {requests} -c {clients} -t {','.join(COMMANDS)} --csv"
     found = {}
-    for row in csv.reader(host.out(_inside(before, command), ways.PATIENCE).splitlines()):
-        if row and row[0].lower() in COMMANDS:
-            found[f"redis-{row[0].lower()}"] = float(row[1])
+    for name in COMMANDS:
+        command = f"redis-benchmark -h {address} -p {REDIS + more} -n {requests} -c {clients} -t {name} --csv"
+        with schedule.counted(samples, lab.hosts.values(), f"{way}-redis-{name}", requests):
+            said = host.out(_inside(before, command), ways.PATIENCE)
+        for row in csv.reader(said.splitlines()):
+            if row and row[0].lower() == name:
+                found[f"redis-{name}"] = float(row[1])
     requests, clients = ASKED["nginx"]
     command = f"ab -q -n {requests} -c {clients} http://{address}:{HTTP + more}/index"
-    said = host.out(_inside(before, command), ways.PATIENCE)
+    with schedule.counted(samples, lab.hosts.values(), f"{way}-nginx", requests):
+        said = host.out(_inside(before, command), ways.PATIENCE)
     done, failed = (re.search(rf"{what} requests: +(\d+)", said) for what in ("Complete", "Failed"))
     rate = re.search(r"Requests per second: +([\d.]+)", said)
     if not (done and failed and rate) or (int(done[1]), int(failed[1])) != (requests, 0):
@@ -81,18 +86,16 @@ def _ask(host, address, more=0, before=""):
     found["nginx"] = float(rate[1])
     if set(found) != set(NAMES):
         raise LabError(f"redis-benchmark has said {found}")
-    return found
+    for name, value in found.items():
+        samples.add(f"{way}-{name}", value)
 
 
 def run(samples, lab, backends):
     """Each way once."""
-    h1 = lab["h1"]
     for way in (*backends, network.WEFT):
-        for name, rate in _ask(h1, network.address(way, "h2")).items():
-            samples.add(f"{way}-{name}", rate)
-    with network.moved(h1, ASKED["nginx"][0]):
-        for name, rate in _ask(h1, network.address(network.WEFT, "h2"), 1, ways.RUN).items():
-            samples.add(f"run-{name}", rate)
+        _ask(samples, lab, way, network.address(way, "h2"))
+    with network.moved(lab["h1"], ASKED["nginx"][0]):
+        _ask(samples, lab, "run", network.address(network.WEFT, "h2"), 1, ways.RUN)
 
 
 def report(figures, samples, backends):
@@ -105,3 +108,5 @@ def report(figures, samples, backends):
         ratio(figures, f"net-{name}-requests-to-virtio-net", net, best)
         ratio(figures, f"run-{name}-requests-to-virtio-net", run_, best)
         ratio(figures, f"run-{name}-requests-to-net", run_, net)
+        for way, of in ((backends[-1], "virtio-net"), (network.WEFT, "net"), ("run", "run")):
+            schedule.report(figures, samples, f"{way}-{name}", f"{of}-{name}-requests")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Why times are not better, as far as counts of instructions tell: what a message takes by one way and by the other."""
+"""Why times are not better, as far as counts tell: what a message takes by one way and by the other."""
 
 import re
 
@@ -33,18 +33,33 @@ _COUNTS = (
     ("run-.*-throughput-.*-to-virtio-net", "1 MiB", _SOCKETS, ("socket-1m",), _VIRTIO, ("tcp-1m",)),
 )  # fmt: skip
 
+# Of what is measured with all that runs: what is done, and the figures of ours and of the other way (schedule.py).
+_SCHEDULED = (
+    ("run-connections-to-virtio-net", "a connection of two programs",
+     "under weft-run", "run-connections", _VIRTIO, "virtio-net-connections"),
+)  # fmt: skip
+
 
 def _sum(names, figures):
     found = [figures.get(f"{name}-instructions") for name in names]
     return sum(figure.value for figure in found) if all(found) else None
 
 
-def of(name, figures):
-    """The reason for the figure of this name, or None."""
-    rung = figures.get("qp-64-doorbells-undisturbed")
-    if name == "qp-send-and-completion-64-doorbells" and rung:
-        return (f"where nothing else has the processors the ends ring {rung.value:.3g} times a message: the engine asks for "
-                "a doorbell when no program has run it for a while, as when the host does not run a guest")  # fmt: skip
+def _scheduled(name, figures):
+    """What the processors of both hosts did besides, or None."""
+    for pattern, what, our_way, ours, their_way, theirs in _SCHEDULED:
+        if not re.fullmatch(pattern, name):
+            continue
+        found = [figures.get(f"{of}-{counted}") for of in (ours, theirs) for counted in ("switches", "interrupts")]
+        if all(found):
+            counts = [figure.value for figure in found]
+            return (f"{what} takes {counts[0]:.0f} switches between tasks and {counts[1]:.0f} interrupts {our_way}, "
+                    f"{counts[2]:.0f} and {counts[3]:.0f} by {their_way}")  # fmt: skip
+    return None
+
+
+def _instructions(name, figures):
+    """What both ends together take, or None."""
     for pattern, what, our_way, ours, their_way, theirs in _COUNTS:
         if re.fullmatch(pattern, name):
             ours, theirs = _sum(ours, figures), _sum(theirs, figures)
@@ -53,3 +68,12 @@ def of(name, figures):
                         f"{theirs:.0f} by {their_way}")  # fmt: skip
             return None
     return None
+
+
+def of(name, figures):
+    """The reason for the figure of this name, or None."""
+    rung = figures.get("qp-64-doorbells-undisturbed")
+    if name == "qp-send-and-completion-64-doorbells" and rung:
+        return (f"where nothing else has the processors the ends ring {rung.value:.3g} times a message: the engine asks for "
+                "a doorbell when no program has run it for a while, as when the host does not run a guest")  # fmt: skip
+    return "; ".join(filter(None, (_instructions(name, figures), _scheduled(name, figures)))) or None

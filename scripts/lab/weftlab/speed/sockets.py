@@ -2,7 +2,7 @@
 """Native sockets, and TCP under weft-run, beside TCP over virtio-net: the same program between the same two machines."""
 
 from ..errors import LabError
-from . import network, programs, ways
+from . import network, programs, schedule, ways
 from .interface import JOBS, beside_virtio_net
 from .machines import Samples, networked
 from .times import HOW, ratio, take
@@ -29,15 +29,17 @@ def _under_run(lab, how, port):
     return found
 
 
-def _connections(lab, at, before=""):
-    """How many a second."""
+def _connections(samples, lab, way, at, before=""):
+    """How many a second, and what the hosts' processors did for each."""
+    way = f"{way}-connections"
     serving = lab["h2"].start_job(f"exec {before} {ways.PROGRAM} answer {at}")
     serving.expect("^listening", 60)
-    done = lab["h1"].run(f"{before} {ways.PROGRAM} connections {at} {CONNECTIONS}", ways.PATIENCE)
+    with schedule.counted(samples, lab.hosts.values(), way, CONNECTIONS):
+        done = lab["h1"].run(f"{before} {ways.PROGRAM} connections {at} {CONNECTIONS}", ways.PATIENCE)
     serving.kill()
     serving.wait(60)
     (one,) = ways.parsed(done.out)
-    return one["count"] / one["seconds"]
+    samples.add(way, one["count"] / one["seconds"])
 
 
 def _run(samples, lab, backends):
@@ -48,11 +50,11 @@ def _run(samples, lab, backends):
         take(samples, f"socket-{how}", ways.jobs(lab, way, way, JOBS))
         take(samples, f"run-{how}", _under_run(lab, how, 7001))
     for name in (*backends, network.WEFT):
-        samples.add(f"{name}-connections", _connections(lab, f"tcp {network.address(name, 'h2')}:7002"))
-    samples.add("socket-connections", _connections(lab, "socket 0 7151"))
+        _connections(samples, lab, name, f"tcp {network.address(name, 'h2')}:7002")
+    _connections(samples, lab, "socket", "socket 0 7151")
     # Each line that explains is a call more: the interface shows as well what was moved.
     with network.moved(lab["h1"], CONNECTIONS):
-        samples.add("run-connections", _connections(lab, f"tcp {network.address(network.WEFT, 'h2')}:7003", ways.RUN))
+        _connections(samples, lab, "run", f"tcp {network.address(network.WEFT, 'h2')}:7003", ways.RUN)
     programs.run(samples, lab, backends)
 
 
@@ -74,6 +76,8 @@ def measure(figures, say, runs):
                               lambda size, large=large: large if size >= LARGE else None)  # fmt: skip
         _report_connections(figures, samples, backends, name)
     figures.add("net-connections", "1/s", samples[f"{network.WEFT}-connections"])
+    for way, name in (("socket", "socket"), ("run", "run"), (network.WEFT, "net"), (backends[-1], "virtio-net")):
+        schedule.report(figures, samples, f"{way}-connections", f"{name}-connections")
     programs.report(figures, samples, backends)
 
 
