@@ -62,6 +62,8 @@ ioctls! {
     weft_sock_accept: IOCTL_WEFT_SOCK_ACCEPT;
     weft_sock_info: IOCTL_WEFT_SOCK_INFO;
     weft_sock_shutdown: IOCTL_WEFT_SOCK_SHUTDOWN;
+    weft_match_open: IOCTL_WEFT_MATCH_OPEN;
+    weft_match_kick: IOCTL_WEFT_MATCH_KICK;
     weft_ep_open: IOCTL_WEFT_EP_OPEN;
     weft_ep_query: IOCTL_WEFT_EP_QUERY;
     weft_ep_area: IOCTL_WEFT_EP_AREA;

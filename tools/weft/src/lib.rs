@@ -63,6 +63,7 @@ mod fabric;
 mod hierarchy;
 mod link;
 mod listener;
+pub mod matching;
 mod migrate;
 mod mr;
 mod mw;

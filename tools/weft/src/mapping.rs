@@ -371,6 +371,11 @@ impl Ring {
         self.0.store64(at, value);
     }
 
+    /// Everything that was stored is there before anything is loaded.
+    pub fn full(&self) {
+        fence::full();
+    }
+
     /// Copies out of it; whole words where `at` allows it.
     pub fn read(&self, at: usize, out: &mut [u8]) {
         let from = self.0.place::<u8>(at, out.len());
