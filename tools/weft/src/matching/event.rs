@@ -25,7 +25,6 @@ pub enum EventKind {
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Event {
     /// What it says.
     pub kind: EventKind,

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Counters of operations that have ended, well or not.
+
+use crate::base::{Object, absent, close, core_of, head, lock, no_bind};
+use crate::cq::{tell_wait, wait_for};
+use crate::domain::Domain;
+use crate::endpoint::{Endpoint, Endpoints};
+use crate::fi::*;
+use crate::wait::{Sleepers, Until, Wait};
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
+
+/// What the lock of a counter guards.
+#[derive(Debug, Default)]
+struct Inside {
+    value: u64,
+    errors: u64,
+    sleepers: Sleepers,
+}
+
+/// A counter.
+#[derive(Debug)]
+pub struct Cntr {
+    inside: Mutex<Inside>,
+    endpoints: Endpoints,
+    wait: Option<Wait>,
+    wait_obj: u32,
+    _domain: Option<Arc<Domain>>,
+}
+
+static OPS: Ops = Ops {
+    size: size_of::<Ops>(),
+    close: close::<FidCntr, Cntr>,
+    bind: no_bind,
+    control,
+    ops_open: absent,
+    tostr: absent,
+    ops_set: absent,
+};
+static CNTR: OpsCntr =
+    OpsCntr { size: size_of::<OpsCntr>(), read, readerr, add, set, wait, adderr, seterr };
+
+/// `fi_cntr_open()`.
+pub unsafe extern "C" fn open(
+    domain: *mut FidDomain,
+    attr: *mut CntrAttr,
+    out: *mut *mut FidCntr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: The program gives its attributes.
+    let attr = unsafe { &*attr };
+    if attr.events != FI_CNTR_EVENTS_COMP || attr.flags != 0 {
+        return -FI_ENOSYS;
+    }
+    let wait = match wait_for(attr.wait_obj, attr.wait_set) {
+        Ok(wait) => wait,
+        Err(error) => return -error,
+    };
+    let domain = core_of!(domain, FidDomain, Domain).clone();
+    let cntr = Cntr { _domain: Some(domain), ..Cntr::new(wait) };
+    let fid = FidCntr { fid: head(FI_CLASS_CNTR, context, &OPS), ops: &CNTR };
+    // SAFETY: The program says where it wants it.
+    unsafe { Object::give(fid, Arc::new(cntr), out) }
+}
+
+impl Cntr {
+    fn new(wait: Option<Wait>) -> Self {
+        let wait_obj = if wait.is_some() { FI_WAIT_FD } else { FI_WAIT_NONE };
+        let (inside, endpoints) = (Mutex::default(), Endpoints::default());
+        Cntr { inside, endpoints, wait, wait_obj, _domain: None }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Inside)) {
+        let mut inside = lock(&self.inside);
+        change(&mut inside);
+        inside.sleepers.wake(self.wait.as_ref());
+    }
+
+    /// Counts an operation.
+    pub fn count(&self, failed: bool) {
+        self.change(|inside| {
+            let of = if failed { &mut inside.errors } else { &mut inside.value };
+            *of = of.wrapping_add(1);
+        });
+    }
+
+    pub fn add(&self, endpoint: &Arc<Endpoint>) -> Result<(), c_int> {
+        self.endpoints.add(endpoint, self.wait.as_ref())
+    }
+
+    pub fn forget(&self, endpoint: &Arc<Endpoint>) {
+        self.endpoints.forget(endpoint, self.wait.as_ref());
+    }
+
+    fn values(&self) -> (u64, u64) {
+        let mut inside = lock(&self.inside);
+        inside.sleepers.disarm();
+        (inside.value, inside.errors)
+    }
+
+    fn read(&self) -> (u64, u64) {
+        self.endpoints.progress();
+        self.values()
+    }
+
+    /// Waits until there are as many as `least`, or one more has failed.
+    fn sleep(&self, least: u64, timeout: c_int) -> c_int {
+        let Some(wait) = &self.wait else { return -FI_EINVAL };
+        let until = Until::milliseconds(timeout);
+        let (_, failed) = self.values();
+        let over = |value, errors| match () {
+            () if value >= least => Some(0),
+            () if errors != failed => Some(-FI_EAVAIL),
+            () => None,
+        };
+        let mut woken = false;
+        loop {
+            let (value, errors) = self.read();
+            if let Some(code) = over(value, errors) {
+                return code;
+            }
+            if until.is_over() {
+                return -FI_ETIMEDOUT;
+            }
+            if woken {
+                self.endpoints.forget_gone(wait);
+            }
+            {
+                let mut inside = lock(&self.inside);
+                inside.sleepers.enter(wait);
+                if over(inside.value, inside.errors).is_some() {
+                    inside.sleepers.leave();
+                    continue;
+                }
+            }
+            woken = wait.sleep(self.endpoints.limit(until));
+            lock(&self.inside).sleepers.leave();
+        }
+    }
+
+    /// Whether the program may wait for the descriptor: it has read the counter.
+    pub fn try_wait(&self) -> bool {
+        let Some(wait) = &self.wait else { return false };
+        let before = self.values();
+        if self.endpoints.progress() {
+            return false;
+        }
+        let mut inside = lock(&self.inside);
+        inside.sleepers.arm(wait);
+        let may = (inside.value, inside.errors) == before;
+        drop(inside);
+        may && self.endpoints.are_settled()
+    }
+}
+
+unsafe extern "C" fn read(cntr: *mut FidCntr) -> u64 {
+    core_of!(cntr, FidCntr, Cntr).read().0
+}
+
+unsafe extern "C" fn readerr(cntr: *mut FidCntr) -> u64 {
+    core_of!(cntr, FidCntr, Cntr).read().1
+}
+
+unsafe extern "C" fn add(cntr: *mut FidCntr, by: u64) -> c_int {
+    core_of!(cntr, FidCntr, Cntr).change(|inside| inside.value = inside.value.wrapping_add(by));
+    0
+}
+
+unsafe extern "C" fn set(cntr: *mut FidCntr, to: u64) -> c_int {
+    core_of!(cntr, FidCntr, Cntr).change(|inside| inside.value = to);
+    0
+}
+
+unsafe extern "C" fn wait(cntr: *mut FidCntr, least: u64, timeout: c_int) -> c_int {
+    core_of!(cntr, FidCntr, Cntr).sleep(least, timeout)
+}
+
+unsafe extern "C" fn adderr(cntr: *mut FidCntr, by: u64) -> c_int {
+    core_of!(cntr, FidCntr, Cntr).change(|inside| inside.errors = inside.errors.wrapping_add(by));
+    0
+}
+
+unsafe extern "C" fn seterr(cntr: *mut FidCntr, to: u64) -> c_int {
+    core_of!(cntr, FidCntr, Cntr).change(|inside| inside.errors = to);
+    0
+}
+
+unsafe extern "C" fn control(cntr: *mut Fid, command: c_int, arg: *mut c_void) -> c_int {
+    let cntr = core_of!(cntr, FidCntr, Cntr);
+    // SAFETY: The program gives what the command wants.
+    unsafe { tell_wait(cntr.wait.as_ref(), cntr.wait_obj, command, arg) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cntr() -> Arc<Cntr> {
+        Arc::new(Cntr::new(Some(Wait::new().expect("there are descriptors"))))
+    }
+
+    #[test]
+    fn it_counts() {
+        let cntr = cntr();
+        cntr.count(false);
+        cntr.count(false);
+        cntr.count(true);
+        assert_eq!(cntr.read(), (2, 1));
+        assert_eq!((cntr.sleep(2, 0), cntr.sleep(3, 0)), (0, -FI_ETIMEDOUT));
+        assert_eq!(Cntr::new(None).sleep(1, 0), -FI_EINVAL);
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_when_it_is_high_enough() {
+        for round in 0..100 {
+            let cntr = cntr();
+            let other = cntr.clone();
+            let thread = std::thread::spawn(move || {
+                // At any time with regard to the sleeper.
+                (0..round * 50).for_each(|_| std::hint::spin_loop());
+                other.count(false);
+                other.count(false);
+            });
+            assert_eq!(cntr.sleep(2, 20_000), 0);
+            thread.join().expect("it has not failed");
+        }
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_when_one_fails() {
+        let cntr = cntr();
+        let other = cntr.clone();
+        // Again and again: what has failed before the sleeper looks for the first time is not new to it.
+        let thread = std::thread::spawn(move || {
+            while Arc::strong_count(&other) > 1 {
+                other.count(true);
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        assert_eq!(cntr.sleep(1, 20_000), -FI_EAVAIL);
+        drop(cntr);
+        thread.join().expect("it has not failed");
+    }
+
+    #[test]
+    fn a_program_may_wait_by_itself_when_nothing_has_changed() {
+        let cntr = cntr();
+        assert!(cntr.try_wait());
+        let wait = cntr.wait.as_ref().expect("it has one");
+        assert!(!wait.sleep(Until::milliseconds(0)));
+        cntr.count(true);
+        assert!(wait.sleep(Until::milliseconds(-1)));
+    }
+}

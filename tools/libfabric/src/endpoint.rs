@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! Endpoints: how they are made, bound, enabled and closed, and what their completions go to.
+//!
+//! What an endpoint does is in `engine.rs`, the operations of libfabric in `messages.rs` and `tagged.rs`.
+
+mod area;
+mod engine;
+mod filled;
+mod messages;
+mod operations;
+mod overflow;
+mod settings;
+mod tagged;
+#[cfg(test)]
+mod tests;
+
+pub use engine::TAG;
+
+use crate::av::Av;
+use crate::base::{Object, absent, class, copy_text, core_of, head, lock, status};
+use crate::cntr::Cntr;
+use crate::cq::Cq;
+use crate::domain::Domain;
+use crate::fi::*;
+use crate::wait::{Until, Wait};
+use crate::{address, log};
+use engine::{BEGIN, Engine, Limits, Outcome, Report, Sending, Wanted};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::ffi::{c_int, c_void};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use weft::matching::{Address, EventKind, Matching, MatchingOptions};
+
+/// Bytes of the longest message that can be injected.
+pub const INJECT: usize = 1024;
+/// Messages that an endpoint can have under way.
+pub const SENDS: usize = 256;
+/// Pieces of a message.
+pub const PIECES: usize = 4;
+/// Bytes of the longest message.
+pub const LONGEST: usize = 1 << 32;
+/// Room that a buffer for many messages has at least, unless the program says another.
+pub const LEAST_ROOM: usize = 64;
+
+/// Flags of operations that make no difference: a completion says that the target has the message.
+const COMPLETE: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+/// Flags by which messages are sent.
+pub const SEND_FLAGS: u64 = COMPLETE | FI_INJECT | FI_COMPLETION | FI_MORE | FI_REMOTE_CQ_DATA;
+/// Flags by which receives are posted.
+pub const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
+
+/// Slots of a command ring: a short message takes two.
+const COMMANDS: u32 = 2 * SENDS as u32;
+const EVENTS: u32 = 1024;
+/// As few list entries as an endpoint is content with.
+const FEWEST: usize = 64;
+/// How long the driver may take to begin.
+const BEGINS: Duration = Duration::from_secs(5);
+/// How long a thread sleeps while there are commands that found no slot, in milliseconds.
+const SOON: i32 = 1;
+
+/// What completions of one direction go to.
+#[derive(Clone, Debug, Default)]
+struct Sink {
+    cq: Option<Arc<Cq>>,
+    /// Only what asks for it is reported.
+    selective: bool,
+    cntrs: Vec<Arc<Cntr>>,
+}
+
+impl Sink {
+    fn is_bound(&self) -> bool {
+        self.cq.is_some() || !self.cntrs.is_empty()
+    }
+
+    /// Whether the success of an operation with these flags is reported.
+    fn reports(&self, flags: u64) -> bool {
+        !self.selective || flags & FI_COMPLETION != 0
+    }
+
+    fn take(&self, outcome: &Outcome) {
+        let failed = outcome.done.error != 0;
+        if outcome.counts {
+            self.cntrs.iter().for_each(|cntr| cntr.count(failed));
+        }
+        if let Some(cq) = self.cq.as_ref().filter(|_| failed || outcome.reported) {
+            cq.push(outcome.done);
+        }
+    }
+}
+
+/// What was bound to an endpoint.
+#[derive(Clone, Debug, Default)]
+struct Bound {
+    av: Option<Arc<Av>>,
+    sends: Sink,
+    receives: Sink,
+}
+
+/// What an endpoint has when it is enabled.
+#[derive(Debug)]
+struct Live {
+    av: Arc<Av>,
+    sends: Sink,
+    receives: Sink,
+    address: Address,
+    /// Sources are looked for in the address vector.
+    sources: bool,
+    engine: Mutex<Engine<Matching>>,
+}
+
+/// Reports to the queues and counters of an endpoint.
+struct Reporter<'a>(&'a Live);
+
+impl Report for Reporter<'_> {
+    fn report(&mut self, outcome: Outcome) {
+        let sink = if outcome.receive { &self.0.receives } else { &self.0.sends };
+        sink.take(&outcome);
+    }
+
+    fn source(&self, source: (u64, u16)) -> FiAddr {
+        match self.0.sources {
+            true => self.0.av.table().find(source).unwrap_or(FI_ADDR_UNSPEC),
+            false => FI_ADDR_UNSPEC,
+        }
+    }
+}
+
+/// An endpoint.
+#[derive(Debug)]
+pub struct Endpoint {
+    domain: Arc<Domain>,
+    caps: u64,
+    /// Flags of operations that are given none.
+    send_flags: AtomicU64,
+    receive_flags: AtomicU64,
+    least_room: AtomicUsize,
+    bound: Mutex<Bound>,
+    live: OnceLock<Live>,
+}
+
+static OPS: Ops = Ops {
+    size: size_of::<Ops>(),
+    close,
+    bind,
+    control,
+    ops_open: absent,
+    tostr: absent,
+    ops_set: absent,
+};
+static CM: OpsCm = OpsCm {
+    size: size_of::<OpsCm>(),
+    setname: absent,
+    getname,
+    getpeer: absent,
+    connect: absent,
+    listen: absent,
+    accept: absent,
+    reject: absent,
+    shutdown: absent,
+    join: absent,
+};
+static RMA: OpsRma = OpsRma {
+    size: size_of::<OpsRma>(),
+    read: absent,
+    readv: absent,
+    readmsg: absent,
+    write: absent,
+    writev: absent,
+    writemsg: absent,
+    inject: absent,
+    writedata: absent,
+    injectdata: absent,
+};
+static ATOMIC: OpsAtomic = OpsAtomic {
+    size: size_of::<OpsAtomic>(),
+    write: absent,
+    writev: absent,
+    writemsg: absent,
+    inject: absent,
+    readwrite: absent,
+    readwritev: absent,
+    readwritemsg: absent,
+    compwrite: absent,
+    compwritev: absent,
+    compwritemsg: absent,
+    writevalid: absent,
+    readwritevalid: absent,
+    compwritevalid: absent,
+};
+static COLLECTIVE: OpsCollective = OpsCollective {
+    size: size_of::<OpsCollective>(),
+    barrier: absent,
+    broadcast: absent,
+    alltoall: absent,
+    allreduce: absent,
+    allgather: absent,
+    reduce_scatter: absent,
+    reduce: absent,
+    scatter: absent,
+    gather: absent,
+    msg: absent,
+    barrier2: absent,
+};
+
+/// `fi_endpoint()`.
+pub unsafe extern "C" fn open(
+    domain: *mut FidDomain,
+    info: *mut Info,
+    out: *mut *mut FidEp,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: Programs give what `fi_getinfo()` gave them, or what it describes.
+    let (info, tx, rx, ep) = unsafe {
+        let info = &*info;
+        (info, info.tx_attr.as_ref(), info.rx_attr.as_ref(), info.ep_attr.as_ref())
+    };
+    if ep.is_some_and(|ep| ep.kind != FI_EP_RDM) {
+        return -FI_EINVAL;
+    }
+    let domain = core_of!(domain, FidDomain, Domain).clone();
+    let endpoint = Endpoint {
+        domain,
+        caps: info.caps,
+        send_flags: AtomicU64::new(tx.map_or(0, |tx| tx.op_flags)),
+        receive_flags: AtomicU64::new(rx.map_or(0, |rx| rx.op_flags)),
+        least_room: AtomicUsize::new(LEAST_ROOM),
+        bound: Mutex::default(),
+        live: OnceLock::new(),
+    };
+    let fid = FidEp {
+        fid: head(FI_CLASS_EP, context, &OPS),
+        ops: &settings::EP,
+        cm: &CM,
+        msg: &messages::MSG,
+        rma: &RMA,
+        tagged: &tagged::TAGGED,
+        atomic: &ATOMIC,
+        collective: &COLLECTIVE,
+    };
+    // SAFETY: The program says where it wants it.
+    unsafe { Object::give(fid, Arc::new(endpoint), out) }
+}
+
+/// Opens a matching interface. One with fewer entries will do, if the user has its share of them.
+fn interface(domain: &Domain) -> Result<(Matching, usize), c_int> {
+    let mut entries = log::ENTRIES.get();
+    loop {
+        let options = MatchingOptions::default().entries(entries as u32);
+        match domain.port.matching(&options.commands(COMMANDS).events(EVENTS)) {
+            Ok(matching) => return Ok((matching, entries)),
+            Err(weft::Error::Share { .. } | weft::Error::Limit(_)) if entries / 2 >= FEWEST => {
+                entries /= 2;
+            }
+            Err(error) => {
+                log::warning!(FI_LOG_EP_CTRL, "no matching interface: {error}");
+                return Err(match error {
+                    weft::Error::Share { .. } | weft::Error::Limit(_) => FI_ENOSPC,
+                    weft::Error::Gone => FI_ENODEV,
+                    _ => FI_EIO,
+                });
+            }
+        }
+    }
+}
+
+/// Waits until an interface matches: what was before it in the ring is done then.
+fn begin(engine: &mut Engine<Matching>) -> Result<(), c_int> {
+    let end = Instant::now() + BEGINS;
+    loop {
+        if let Some(event) = engine.rings().take() {
+            match (event.kind, event.status) {
+                (EventKind::Command, 0) if event.context == BEGIN => return Ok(()),
+                // It was not there before: no message has come, so a command has failed.
+                (EventKind::Command, _) => return Err(FI_ENOSPC),
+                _ => {}
+            }
+        } else {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || engine.rings().wait(Some(left)).is_err() {
+                return Err(FI_EIO);
+            }
+        }
+    }
+}
+
+impl Endpoint {
+    fn bind_cq(&self, cq: &Arc<Cq>, flags: u64) -> Result<(), c_int> {
+        if flags & !(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) != 0 {
+            return Err(FI_EBADFLAGS);
+        }
+        let mut bound = lock(&self.bound);
+        let Bound { sends, receives, .. } = &mut *bound;
+        for (sink, flag) in [(sends, FI_TRANSMIT), (receives, FI_RECV)] {
+            if flags & flag == 0 {
+                continue;
+            }
+            if sink.cq.is_some() {
+                return Err(FI_EINVAL);
+            }
+            sink.cq = Some(cq.clone());
+            sink.selective = flags & FI_SELECTIVE_COMPLETION != 0;
+        }
+        Ok(())
+    }
+
+    /// Of operations that there are not, a counter stays as it is.
+    fn bind_cntr(&self, cntr: &Arc<Cntr>, flags: u64) {
+        let mut bound = lock(&self.bound);
+        if flags & FI_SEND != 0 {
+            bound.sends.cntrs.push(cntr.clone());
+        }
+        if flags & FI_RECV != 0 {
+            bound.receives.cntrs.push(cntr.clone());
+        }
+    }
+
+    /// Opens an interface, and has it match.
+    fn enable(self: &Arc<Self>) -> Result<(), c_int> {
+        let bound = lock(&self.bound).clone();
+        let av = bound.av.ok_or(FI_ENOAV)?;
+        let (sends, receives) = (bound.sends, bound.receives);
+        for (cap, sink) in [(FI_SEND, &sends), (FI_RECV, &receives)] {
+            if self.caps & cap != 0 && !sink.is_bound() {
+                return Err(FI_ENOCQ);
+            }
+        }
+        if self.live.get().is_some() {
+            return Err(FI_EOPBADSTATE);
+        }
+        let (matching, entries) = interface(&self.domain)?;
+        let address = matching.address();
+        let overflow = log::OVERFLOW.get() << 20;
+        let limits = Limits { sends: SENDS, receives: entries / 2, overflow };
+        let mut engine = Engine::new(matching, limits);
+        begin(&mut engine)?;
+        let sources = self.caps & FI_SOURCE != 0;
+        let engine = Mutex::new(engine);
+        let live = Live { av, sends, receives, address, sources, engine };
+        self.live.set(live).map_err(|_| FI_EOPBADSTATE)?;
+        log::info!(FI_LOG_EP_CTRL, "enabled {} with {entries} entries", address::name(&address));
+        self.join()
+    }
+
+    /// All queues and counters that it is bound to, each once.
+    fn targets(live: &Live) -> (Vec<&Arc<Cq>>, Vec<&Arc<Cntr>>) {
+        let sinks = [&live.sends, &live.receives];
+        let mut cqs: Vec<_> = sinks.iter().filter_map(|sink| sink.cq.as_ref()).collect();
+        cqs.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let mut cntrs: Vec<&Arc<Cntr>> = Vec::new();
+        for cntr in sinks.iter().flat_map(|sink| &sink.cntrs) {
+            if !cntrs.iter().any(|known| Arc::ptr_eq(known, cntr)) {
+                cntrs.push(cntr);
+            }
+        }
+        (cqs, cntrs)
+    }
+
+    /// Has its events handled when a queue or counter of its is looked at.
+    fn join(self: &Arc<Self>) -> Result<(), c_int> {
+        let Some(live) = self.live.get() else { return Ok(()) };
+        let (cqs, cntrs) = Self::targets(live);
+        cqs.into_iter().try_for_each(|cq| cq.add(self))?;
+        cntrs.into_iter().try_for_each(|cntr| cntr.add(self))
+    }
+
+    fn leave(self: &Arc<Self>) {
+        let Some(live) = self.live.get() else { return };
+        let (cqs, cntrs) = Self::targets(live);
+        cqs.into_iter().for_each(|cq| cq.forget(self));
+        cntrs.into_iter().for_each(|cntr| cntr.forget(self));
+    }
+
+    /// Handles what the driver has said. Returns whether there was something.
+    fn progress(&self) -> bool {
+        let Some(live) = self.live.get() else { return false };
+        lock(&live.engine).progress(&mut Reporter(live))
+    }
+
+    /// Does something with the engine; what finds no place is tried again when events have been handled.
+    fn with(
+        &self,
+        mut act: impl FnMut(&Live, &mut Engine<Matching>) -> Result<(), c_int>,
+    ) -> Result<(), c_int> {
+        let live = self.live.get().ok_or(FI_EOPBADSTATE)?;
+        let mut engine = lock(&live.engine);
+        match act(live, &mut engine) {
+            Err(FI_EAGAIN) if engine.progress(&mut Reporter(live)) => act(live, &mut engine),
+            result => result,
+        }
+    }
+
+    /// Sends a message.
+    ///
+    /// # Safety
+    ///
+    /// As [`Engine::send`].
+    unsafe fn send(&self, mut sending: Out, pieces: &[Iovec]) -> Result<(), c_int> {
+        let bytes = area::length(pieces);
+        if pieces.len() > PIECES {
+            return Err(FI_EINVAL);
+        }
+        if sending.flags & !SEND_FLAGS != 0 {
+            return Err(FI_EBADFLAGS);
+        }
+        if bytes > LONGEST {
+            return Err(FI_EMSGSIZE);
+        }
+        let inject = sending.flags & FI_INJECT != 0;
+        if inject && bytes > INJECT {
+            return Err(FI_EINVAL);
+        }
+        if self.caps & FI_SEND == 0 || self.caps & sending.kind == 0 {
+            return Err(FI_EOPNOTSUPP);
+        }
+        sending.data = sending.data.filter(|_| sending.flags & FI_REMOTE_CQ_DATA != 0);
+        self.with(|live, engine| {
+            let to = live.av.table().get(sending.to).ok_or(FI_EINVAL)?;
+            let Out { kind, tag, data, context, .. } = sending;
+            let reported = !sending.silent && live.sends.reports(sending.flags);
+            let sending = Sending { to, kind, tag, data, context, reported, inject };
+            // SAFETY: As the caller says.
+            unsafe { engine.send(&sending, pieces) }
+        })
+    }
+
+    /// Posts a receive, searches, or receives what was claimed, as the flags say.
+    ///
+    /// # Safety
+    ///
+    /// As [`Engine::receive`].
+    unsafe fn receive(&self, asked: &In, pieces: &[Iovec]) -> Result<(), c_int> {
+        let flags = asked.flags;
+        let searches = FI_PEEK | FI_CLAIM | FI_DISCARD;
+        let allowed = match asked.kind {
+            FI_TAGGED => FI_COMPLETION | FI_MORE | searches,
+            _ => RECEIVE_FLAGS,
+        };
+        let (peek, claim) = (flags & FI_PEEK != 0, flags & FI_CLAIM != 0);
+        let drops = flags & FI_DISCARD != 0;
+        let many = flags & FI_MULTI_RECV != 0;
+        if flags & !allowed != 0 || (drops && !peek && !claim) || (peek && claim && drops) {
+            return Err(FI_EBADFLAGS);
+        }
+        if pieces.len() > PIECES || (many && pieces.len() != 1) {
+            return Err(FI_EINVAL);
+        }
+        if self.caps & FI_RECV == 0 || self.caps & asked.kind == 0 {
+            return Err(FI_EOPNOTSUPP);
+        }
+        let least = self.least_room.load(Ordering::Relaxed);
+        self.with(|live, engine| {
+            let directed = self.caps & FI_DIRECTED_RECV != 0 && asked.from != FI_ADDR_UNSPEC;
+            let source = match directed {
+                true => {
+                    let from = live.av.table().get(asked.from).ok_or(FI_EINVAL)?;
+                    Some((from.hwid, from.endpoint))
+                }
+                false => None,
+            };
+            let In { kind, tag, ignore, context, .. } = *asked;
+            let wanted = Wanted { kind, tag, ignore, source };
+            let reported = live.receives.reports(flags);
+            match pieces {
+                _ if peek => engine.search(&wanted, context, reported, claim, drops),
+                // SAFETY: As the caller says.
+                _ if claim => unsafe { engine.receive_claimed(pieces, context, reported, drops) },
+                // SAFETY: As the caller says.
+                [piece] if many => unsafe {
+                    engine.receive_many(&wanted, *piece, least, context, reported)
+                },
+                // SAFETY: As the caller says.
+                _ => unsafe { engine.receive(&wanted, pieces, context, reported) },
+            }
+        })
+    }
+}
+
+/// What a program asks to be sent.
+#[derive(Clone, Copy)]
+struct Out {
+    kind: u64,
+    to: FiAddr,
+    tag: u64,
+    data: Option<u64>,
+    context: *mut c_void,
+    flags: u64,
+    /// There is no completion, whatever the flags say.
+    silent: bool,
+}
+
+/// What a program asks to receive.
+#[derive(Clone, Copy)]
+struct In {
+    kind: u64,
+    from: FiAddr,
+    tag: u64,
+    ignore: u64,
+    context: *mut c_void,
+    flags: u64,
+}
+
+/// Endpoints whose events are handled when a queue or a counter is looked at.
+#[derive(Debug, Default)]
+pub struct Endpoints(RwLock<Vec<Arc<Endpoint>>>);
+
+impl Endpoints {
+    fn each(&self, mut act: impl FnMut(&Endpoint)) {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().for_each(|endpoint| act(endpoint));
+    }
+
+    /// Adds one; `wait` is woken for it as well.
+    pub fn add(&self, endpoint: &Arc<Endpoint>, wait: Option<&Wait>) -> Result<(), c_int> {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(wait), Some(live)) = (wait, endpoint.live.get()) {
+            let watched = wait.watch(lock(&live.engine).rings().as_fd());
+            watched.map_err(|error| error.raw_os_error().unwrap_or(FI_EIO))?;
+        }
+        all.push(endpoint.clone());
+        Ok(())
+    }
+
+    pub fn forget(&self, endpoint: &Arc<Endpoint>, wait: Option<&Wait>) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(wait), Some(live)) = (wait, endpoint.live.get()) {
+            wait.forget(lock(&live.engine).rings().as_fd());
+        }
+        all.retain(|other| !Arc::ptr_eq(other, endpoint));
+    }
+
+    /// Has all of them handle their events. Returns whether there were any.
+    pub fn progress(&self) -> bool {
+        let mut any = false;
+        self.each(|endpoint| any |= endpoint.progress());
+        any
+    }
+
+    /// Whether the driver has all commands: only then it wakes for all that is to come.
+    pub fn are_settled(&self) -> bool {
+        let mut all = true;
+        self.each(|endpoint| {
+            all &= endpoint.live.get().is_none_or(|live| lock(&live.engine).is_settled());
+        });
+        all
+    }
+
+    /// Until when a thread may sleep.
+    pub fn limit(&self, until: Until) -> Until {
+        if self.are_settled() { until } else { until.within(SOON) }
+    }
+
+    /// Is not woken any more for those whose port is gone.
+    pub fn forget_gone(&self, wait: &Wait) {
+        self.each(|endpoint| {
+            let Some(live) = endpoint.live.get() else { return };
+            let mut engine = lock(&live.engine);
+            let rings: &Matching = engine.rings();
+            let fd = rings.as_fd();
+            let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let gone = poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0)
+                && polled[0].revents().contains(PollFlags::HUP);
+            if gone {
+                wait.forget(fd);
+            }
+        });
+    }
+}
+
+unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
+    core_of!(fid, FidEp, Endpoint).leave();
+    // SAFETY: The program does not use it any more.
+    unsafe { Object::<FidEp, Endpoint>::free(fid) };
+    0
+}
+
+unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
+    let endpoint = core_of!(fid, FidEp, Endpoint);
+    if endpoint.live.get().is_some() {
+        return -FI_EOPBADSTATE;
+    }
+    // SAFETY: Both are objects of this provider, which the program has not closed.
+    match unsafe { class(other) } {
+        FI_CLASS_AV => {
+            lock(&endpoint.bound).av = Some(core_of!(other, FidAv, Av).clone());
+            0
+        }
+        FI_CLASS_CQ => status(endpoint.bind_cq(core_of!(other, FidCq, Cq), flags)),
+        FI_CLASS_CNTR => {
+            endpoint.bind_cntr(core_of!(other, FidCntr, Cntr), flags);
+            0
+        }
+        // It has no events.
+        FI_CLASS_EQ => 0,
+        _ => -FI_EINVAL,
+    }
+}
+
+unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) -> c_int {
+    let endpoint = core_of!(fid, FidEp, Endpoint);
+    match command {
+        FI_ENABLE => status(endpoint.enable()),
+        FI_GETOPSFLAG | FI_SETOPSFLAG if !arg.is_null() => {
+            // SAFETY: The program gives flags, or the place of flags.
+            let flags = unsafe { &mut *arg.cast::<u64>() };
+            status(endpoint.default_flags(command == FI_SETOPSFLAG, flags))
+        }
+        _ => -FI_ENOSYS,
+    }
+}
+
+unsafe extern "C" fn getname(fid: *mut Fid, to: *mut c_void, len: *mut usize) -> c_int {
+    let Some(live) = core_of!(fid, FidEp, Endpoint).live.get() else { return -FI_EOPBADSTATE };
+    // SAFETY: The program says how much room there is.
+    unsafe { copy_text(address::name(&live.address).as_bytes(), to, len) }
+}

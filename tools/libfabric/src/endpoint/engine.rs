@@ -1,0 +1,710 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What an endpoint does: operations of the program become commands and messages, events become completions.
+//!
+//! Tagged messages and others are told apart by a match bit, as is whether a message has data for the completion queue:
+//! the driver carries 64 match bits and 64 bits of data, and says the hardware id and the number of the source.
+//!
+//! The order in which commands are given is that in which the program has posted receives. Commands that find no slot
+//! wait behind each other; a buffer for which there is no list entry is appended again before later ones.
+
+use super::area::{Area, gather, length};
+use super::filled::Filled;
+use super::operations::{Operation, Operations, Receive, What};
+use super::overflow::Overflow;
+use crate::base::error_of;
+use crate::completion::Done;
+use crate::fi::*;
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_void};
+use std::ptr::{null_mut, slice_from_raw_parts, with_exposed_provenance_mut};
+use weft::matching::{
+    Address, Append, Command, Criteria, Event, EventKind, IN_RING, Matching, Memory, Message,
+};
+
+/// Match bits: a tagged message,
+const TAGGED: u64 = 1 << 63;
+/// one with data for the completion queue, which matters to no receive,
+const DATA: u64 = 1 << 62;
+/// and what is left for tags.
+pub const TAG: u64 = DATA - 1;
+
+/// Numbers that are not operations: a slab, and the command that begins.
+const SLAB: u64 = 1 << 63;
+pub const BEGIN: u64 = u64::MAX;
+/// Events that are handled before others get the lock.
+const BATCH: usize = 256;
+/// Events whose places are given back together.
+const GIVE_BACK: usize = 64;
+
+/// The rings of an interface.
+pub trait Rings {
+    fn command(&mut self, command: &Command) -> bool;
+    fn send(&mut self, message: &Message<'_>) -> bool;
+    fn ring(&self) -> weft::Result<()>;
+    fn take(&mut self) -> Option<Event>;
+    fn give_back(&mut self) -> weft::Result<()>;
+}
+
+impl Rings for Matching {
+    fn command(&mut self, command: &Command) -> bool {
+        Matching::command(self, command)
+    }
+
+    fn send(&mut self, message: &Message<'_>) -> bool {
+        Matching::send(self, message)
+    }
+
+    fn ring(&self) -> weft::Result<()> {
+        Matching::ring(self)
+    }
+
+    fn take(&mut self) -> Option<Event> {
+        Matching::take(self)
+    }
+
+    fn give_back(&mut self) -> weft::Result<()> {
+        Matching::give_back(self)
+    }
+}
+
+/// What is told of an operation that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub done: Done,
+    /// It is a receive, not a send.
+    pub receive: bool,
+    /// A success is reported to the completion queue. Errors are in any case.
+    pub reported: bool,
+    /// It counts: it has moved a message, or was to.
+    pub counts: bool,
+}
+
+/// Who hears of it.
+pub trait Report {
+    fn report(&mut self, outcome: Outcome);
+    /// The index of a source, or [`FI_ADDR_UNSPEC`].
+    fn source(&self, source: (u64, u16)) -> FiAddr;
+}
+
+/// How many operations there can be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub sends: usize,
+    pub receives: usize,
+    /// Bytes for messages that wait.
+    pub overflow: usize,
+}
+
+/// What a receive, or a search, is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// FI_MSG or FI_TAGGED.
+    pub kind: u64,
+    pub tag: u64,
+    pub ignore: u64,
+    pub source: Option<(u64, u16)>,
+}
+
+impl Wanted {
+    fn criteria(&self) -> Criteria {
+        let tagged = self.kind == FI_TAGGED;
+        Criteria {
+            bits: if tagged { TAGGED | (self.tag & TAG) } else { 0 },
+            ignore: DATA | if tagged { self.ignore & TAG } else { 0 },
+            source: self.source,
+        }
+    }
+}
+
+/// A message to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending {
+    pub to: Address,
+    pub kind: u64,
+    pub tag: u64,
+    pub data: Option<u64>,
+    pub context: *mut c_void,
+    pub reported: bool,
+    /// Its bytes are the program's as soon as it was posted.
+    pub inject: bool,
+}
+
+/// What an endpoint has.
+#[derive(Debug)]
+pub struct Engine<R> {
+    rings: R,
+    operations: Operations,
+    overflow: Overflow,
+    limits: Limits,
+    sends: usize,
+    receives: usize,
+    /// Commands that found no slot, by the number of what they are about.
+    waiting: VecDeque<(u64, Command)>,
+    /// Buffers that found no list entry.
+    starved: VecDeque<(u64, Command)>,
+}
+
+impl<R: Rings> Engine<R> {
+    /// Has slabs receive, and the interface match: an event with the number [`BEGIN`] says that it does.
+    pub fn new(rings: R, limits: Limits) -> Self {
+        let overflow = Overflow::new(limits.overflow);
+        let mut engine = Engine {
+            rings,
+            operations: Operations::default(),
+            overflow,
+            limits,
+            sends: 0,
+            receives: 0,
+            waiting: VecDeque::new(),
+            starved: VecDeque::new(),
+        };
+        engine.supply();
+        engine.waiting.push_back((BEGIN, Command::enable(BEGIN)));
+        engine.flush();
+        engine
+    }
+
+    pub fn rings(&mut self) -> &mut R {
+        &mut self.rings
+    }
+
+    /// How many sends, and receives, can be begun.
+    pub fn room(&self) -> (usize, usize) {
+        (
+            self.limits.sends.saturating_sub(self.sends),
+            self.limits.receives.saturating_sub(self.receives),
+        )
+    }
+
+    /// Whether the driver has all commands, or was given as many as it has slots for now.
+    pub fn is_settled(&mut self) -> bool {
+        self.flush();
+        self.waiting.is_empty()
+    }
+
+    // --- what the program begins
+
+    /// Sends a message.
+    ///
+    /// # Safety
+    ///
+    /// The pieces can be read: now, if the message is injected, or else until it is over.
+    pub unsafe fn send(&mut self, sending: &Sending, pieces: &[Iovec]) -> Result<(), c_int> {
+        if self.sends >= self.limits.sends {
+            return Err(FI_EAGAIN);
+        }
+        let bytes = length(pieces);
+        let tagged = sending.kind == FI_TAGGED;
+        let mut bits = if tagged { TAGGED | (sending.tag & TAG) } else { 0 };
+        if sending.data.is_some() {
+            bits |= DATA;
+        }
+        let data = sending.data.unwrap_or(0);
+        let (mut own, mut short) = (None, [0; IN_RING]);
+        let memory = match pieces {
+            _ if bytes <= IN_RING => {
+                // SAFETY: The caller says that they can be read, and there is room.
+                unsafe { gather(pieces, short.as_mut_ptr()) };
+                None
+            }
+            // SAFETY: As the caller says: it is the driver that reads it, until the message is over.
+            [one] if !sending.inject => Some(unsafe { Memory::new(one.iov_base.cast(), bytes) }),
+            _ => {
+                // SAFETY: As the caller says. The area is kept with the operation, until the message is over.
+                unsafe {
+                    let area = Area::gathered(pieces);
+                    let memory = area.memory();
+                    own = Some(area);
+                    Some(memory)
+                }
+            }
+        };
+        let number = self.operations.insert(Operation {
+            context: sending.context,
+            kind: sending.kind,
+            reported: sending.reported,
+            what: What::Send { _bytes: own },
+        });
+        let message = match memory {
+            Some(memory) => Some(Message::new(sending.to, memory, number)),
+            None => Message::in_ring(sending.to, &short[..bytes], number),
+        };
+        let posted = message.is_some_and(|m| self.rings.send(&m.bits(bits).data(data)));
+        if !posted {
+            self.operations.remove(number);
+            return Err(FI_EAGAIN);
+        }
+        self.sends += 1;
+        // Otherwise the port is gone; what is in the ring is over when the endpoint is closed.
+        self.rings.ring().map_err(|_| FI_ENODEV)
+    }
+
+    /// Posts a buffer for one message.
+    ///
+    /// # Safety
+    ///
+    /// The pieces can be written until the receive is over.
+    pub unsafe fn receive(
+        &mut self,
+        wanted: &Wanted,
+        pieces: &[Iovec],
+        context: *mut c_void,
+        reported: bool,
+    ) -> Result<(), c_int> {
+        self.admit_receive()?;
+        // SAFETY: As the caller says; what is the provider's is kept with the operation.
+        let (memory, pieces) = unsafe { Self::buffer(pieces) };
+        let receive = Receive { append: None, unlinking: false, pieces };
+        let number = self.begin(context, wanted.kind, reported, What::Receive(receive));
+        let append = Append::once(wanted.criteria(), memory, number);
+        if let Some(Operation { what: What::Receive(receive), .. }) = self.operations.get(number) {
+            receive.append = Some(append);
+        }
+        self.append(number, &append)
+    }
+
+    /// Posts a buffer for messages behind each other, until it has less room than `least`.
+    ///
+    /// # Safety
+    ///
+    /// The memory can be written until it is said to be the program's again.
+    pub unsafe fn receive_many(
+        &mut self,
+        wanted: &Wanted,
+        piece: Iovec,
+        least: usize,
+        context: *mut c_void,
+        reported: bool,
+    ) -> Result<(), c_int> {
+        self.admit_receive()?;
+        let (at, bytes) = (piece.iov_base.cast::<u8>(), piece.iov_len);
+        // SAFETY: As the caller says.
+        let memory = unsafe { Memory::new(at, bytes) };
+        let least = u32::try_from(least).unwrap_or(u32::MAX);
+        let filled = Filled::new(at as u64, bytes as u64);
+        let append = Append::many(wanted.criteria(), memory, 0, least);
+        let what = What::Many { append, filled, unlinking: false };
+        let number = self.begin(context, wanted.kind, reported, what);
+        let numbered = Append::many(wanted.criteria(), memory, number, least);
+        if let Some(Operation { what: What::Many { append, .. }, .. }) = self.operations.get(number)
+        {
+            *append = numbered;
+        }
+        self.append(number, &numbered)
+    }
+
+    /// Asks whether a message waits: drops it if it `drops`, claims it for a receive with the same context if it
+    /// `claims`.
+    pub fn search(
+        &mut self,
+        wanted: &Wanted,
+        context: *mut c_void,
+        reported: bool,
+        claims: bool,
+        drops: bool,
+    ) -> Result<(), c_int> {
+        self.admit_receive()?;
+        let claims = claims && !drops;
+        let number = self.begin(context, wanted.kind, reported, What::Search { claims });
+        let criteria = wanted.criteria();
+        self.give(
+            number,
+            match (claims, drops) {
+                (_, true) => Command::discard(&criteria, number),
+                (true, _) => Command::claim(&criteria, number),
+                _ => Command::search(&criteria, number),
+            },
+        )
+    }
+
+    /// Receives the message that was claimed with the context, or drops it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::receive`].
+    pub unsafe fn receive_claimed(
+        &mut self,
+        pieces: &[Iovec],
+        context: *mut c_void,
+        reported: bool,
+        drops: bool,
+    ) -> Result<(), c_int> {
+        let claimed = |what: &What| matches!(what, What::Claimed);
+        let number = self.operations.find(context, claimed).ok_or(FI_EINVAL)?;
+        let (memory, pieces) = match drops {
+            true => (Memory::NONE, None),
+            // SAFETY: As the caller says.
+            false => unsafe { Self::buffer(pieces) },
+        };
+        let Some(operation) = self.operations.get(number) else { return Err(FI_EINVAL) };
+        operation.reported = reported;
+        operation.what = match drops {
+            true => What::Drop,
+            false => What::Receive(Receive { append: None, unlinking: false, pieces }),
+        };
+        self.give(number, Command::receive(&memory, number))
+    }
+
+    /// Takes the oldest receive with a context back, unless a message was for it.
+    pub fn cancel(&mut self, context: *mut c_void, report: &mut impl Report) -> Result<(), c_int> {
+        let can = |what: &What| match what {
+            What::Receive(receive) => receive.append.is_some() && !receive.unlinking,
+            What::Many { filled, unlinking, .. } => !unlinking && !filled.was_taken_back(),
+            _ => false,
+        };
+        let number = self.operations.find(context, can).ok_or(FI_ENOENT)?;
+        let own = |(of, _): &(u64, Command)| *of == number;
+        let before = self.starved.len() + self.waiting.len();
+        self.starved.retain(|command| !own(command));
+        self.waiting.retain(|command| !own(command));
+        if self.starved.len() + self.waiting.len() < before {
+            // The driver has not heard of it.
+            self.fail(number, FI_ECANCELED, 0, report);
+            return Ok(());
+        }
+        match self.operations.get(number).map(|operation| &mut operation.what) {
+            Some(What::Receive(receive)) => receive.unlinking = true,
+            Some(What::Many { unlinking, .. }) => *unlinking = true,
+            _ => {}
+        }
+        self.give(number, Command::unlink(number))
+    }
+
+    fn admit_receive(&self) -> Result<(), c_int> {
+        if self.receives >= self.limits.receives { Err(FI_EAGAIN) } else { Ok(()) }
+    }
+
+    fn begin(&mut self, context: *mut c_void, kind: u64, reported: bool, what: What) -> u64 {
+        self.receives += 1;
+        self.operations.insert(Operation { context, kind, reported, what })
+    }
+
+    /// Where a message is to be stored: in the piece of the program, or in memory of the provider if there are more.
+    ///
+    /// # Safety
+    ///
+    /// The memory can be written as long as the driver uses it, and what is returned is kept as long.
+    unsafe fn buffer(pieces: &[Iovec]) -> (Memory, Option<(Area, Vec<Iovec>)>) {
+        match pieces {
+            [] => (Memory::NONE, None),
+            // SAFETY: As the caller says.
+            [one] => (unsafe { Memory::new(one.iov_base.cast(), one.iov_len) }, None),
+            _ => {
+                let area = Area::new(length(pieces));
+                // SAFETY: As the caller says.
+                (unsafe { area.memory() }, Some((area, pieces.to_vec())))
+            }
+        }
+    }
+
+    // --- commands
+
+    fn append(&mut self, number: u64, append: &Append) -> Result<(), c_int> {
+        self.feed();
+        self.give(number, Command::append(append))
+    }
+
+    /// Gives the driver a command, behind those that wait.
+    fn give(&mut self, number: u64, command: Command) -> Result<(), c_int> {
+        self.waiting.push_back((number, command));
+        if self.flush() { Ok(()) } else { Err(FI_ENODEV) }
+    }
+
+    /// Gives the driver what waits, as far as there are slots; false if the port is gone.
+    fn flush(&mut self) -> bool {
+        let mut any = false;
+        while let Some((_, command)) = self.waiting.front() {
+            if !self.rings.command(command) {
+                break;
+            }
+            self.waiting.pop_front();
+            any = true;
+        }
+        !any || self.rings.ring().is_ok()
+    }
+
+    /// Has what found no entry tried again, before what waits: it is older.
+    fn feed(&mut self) {
+        while let Some(starved) = self.starved.pop_back() {
+            self.waiting.push_front(starved);
+        }
+    }
+
+    /// Has slabs receive, if there are too few.
+    fn supply(&mut self) {
+        while let Some(slab) = self.overflow.next() {
+            let number = SLAB | slab as u64;
+            let command = self.overflow.command(slab, number);
+            self.waiting.push_back((number, command));
+        }
+    }
+
+    // --- events
+
+    /// Handles events of the driver, not all of them if there are many. Returns whether there were any.
+    pub fn progress(&mut self, report: &mut impl Report) -> bool {
+        let mut handled = 0;
+        let mut fed = false;
+        while handled < BATCH {
+            let Some(event) = self.rings.take() else { break };
+            handled += 1;
+            fed |= event.status != libc::ENOSPC as u32;
+            self.handle(&event, report);
+            if handled % GIVE_BACK == 0 {
+                let _ = self.rings.give_back();
+            }
+        }
+        if handled > 0 {
+            // If the port is gone, nothing waits for room.
+            let _ = self.rings.give_back();
+        }
+        if fed {
+            // Whatever has ended may have left an entry.
+            self.feed();
+        }
+        if !self.waiting.is_empty() {
+            self.flush();
+        }
+        handled > 0
+    }
+
+    fn handle(&mut self, event: &Event, report: &mut impl Report) {
+        let number = event.context;
+        if number == BEGIN {
+            return;
+        }
+        if number & SLAB != 0 {
+            return self.handle_slab(event, (number & !SLAB) as usize);
+        }
+        match event.kind {
+            EventKind::Sent => self.sent(event, report),
+            EventKind::Received => self.received(event, report),
+            EventKind::Command => self.commanded(event, report),
+            _ => {}
+        }
+    }
+
+    fn handle_slab(&mut self, event: &Event, slab: usize) {
+        let changed = match event.kind {
+            EventKind::Unlinked => self.overflow.unlinked(slab),
+            EventKind::Freed => self.overflow.freed(slab),
+            // There was no entry for it: as if it had been filled, and read.
+            EventKind::Command if event.status != 0 => {
+                let _ = self.overflow.unlinked(slab) && self.overflow.freed(slab);
+                let command = self.overflow.next().map(|slab| {
+                    let number = SLAB | slab as u64;
+                    (number, self.overflow.command(slab, number))
+                });
+                self.starved.extend(command);
+                false
+            }
+            _ => false,
+        };
+        if changed {
+            self.supply();
+        }
+    }
+
+    fn sent(&mut self, event: &Event, report: &mut impl Report) {
+        let Some(operation) = self.operations.remove(event.context) else { return };
+        self.sends = self.sends.saturating_sub(1);
+        let prov_errno = event.status as c_int;
+        let error = if prov_errno == 0 { 0 } else { error_of(prov_errno) };
+        let flags = FI_SEND | operation.kind;
+        let done = of(&operation, flags, error, prov_errno);
+        report.report(Outcome { done, receive: false, reported: operation.reported, counts: true });
+    }
+
+    fn received(&mut self, event: &Event, report: &mut impl Report) {
+        let source = report.source(event.source);
+        let Some(operation) = self.operations.get(event.context) else { return };
+        let mut outcome = arrived(operation, event, source);
+        let over = match &mut operation.what {
+            What::Receive(receive) => {
+                if let Some((area, pieces)) = &receive.pieces {
+                    // SAFETY: The program has given the pieces for this receive, which is over: so the driver does not
+                    // write to the area any more.
+                    unsafe { area.scatter(event.stored as usize, pieces) };
+                    outcome.done.entry.buf =
+                        pieces.first().map_or(null_mut(), |piece| piece.iov_base);
+                }
+                true
+            }
+            What::Many { filled, .. } => {
+                let over = filled.ended(event.address, event.length, event.unlinked);
+                if over && !filled.was_taken_back() {
+                    outcome.done.entry.flags |= FI_MULTI_RECV;
+                }
+                over
+            }
+            What::Drop => {
+                // It was to be dropped: that nothing of it was stored is no error.
+                let done = &mut outcome.done;
+                (done.error, done.prov_errno, done.left, done.entry.len) = (0, 0, 0, 0);
+                true
+            }
+            _ => return,
+        };
+        let taken_back =
+            matches!(&operation.what, What::Many { filled, .. } if filled.was_taken_back());
+        report.report(outcome);
+        if over && taken_back {
+            self.fail(event.context, FI_ECANCELED, 0, report);
+        } else if over {
+            self.end(event.context);
+        }
+    }
+
+    fn commanded(&mut self, event: &Event, report: &mut impl Report) {
+        let number = event.context;
+        let prov_errno = event.status as c_int;
+        let source = report.source(event.source);
+        let Some(operation) = self.operations.get(number) else { return };
+        match &mut operation.what {
+            What::Search { claims } => {
+                let claims = *claims;
+                let mut outcome = arrived(operation, event, source);
+                // It says how long the message is; nothing was stored.
+                outcome.done.entry.buf = null_mut();
+                outcome.done.entry.len = event.length as usize;
+                outcome.done.left = 0;
+                outcome.counts = false;
+                report.report(outcome);
+                if claims && prov_errno == 0 {
+                    operation.what = What::Claimed;
+                } else {
+                    self.end(number);
+                }
+            }
+            What::Receive(receive) => {
+                if receive.unlinking && matches!(prov_errno, 0 | libc::ENOENT) {
+                    receive.unlinking = false;
+                    if prov_errno == 0 {
+                        self.fail(number, FI_ECANCELED, 0, report);
+                    }
+                    // Or a message was for it: it ends as others do.
+                    return;
+                }
+                match receive.append {
+                    Some(append) if prov_errno == libc::ENOSPC && !receive.unlinking => {
+                        self.starved.push_back((number, Command::append(&append)));
+                    }
+                    // It was to be given back, and was never there.
+                    Some(_) if prov_errno == libc::ENOSPC => {
+                        self.fail(number, FI_ECANCELED, 0, report)
+                    }
+                    _ => self.fail(number, error_of(prov_errno), prov_errno, report),
+                }
+            }
+            What::Many { append, filled, unlinking } => {
+                if *unlinking && matches!(prov_errno, 0 | libc::ENOENT) {
+                    *unlinking = false;
+                    if prov_errno == 0 && filled.taken_back(event.data) {
+                        self.fail(number, FI_ECANCELED, 0, report);
+                    }
+                    return;
+                }
+                if prov_errno == libc::ENOSPC && !*unlinking {
+                    let append = *append;
+                    self.starved.push_back((number, Command::append(&append)));
+                } else if prov_errno == libc::ENOSPC {
+                    self.fail(number, FI_ECANCELED, 0, report);
+                } else {
+                    self.fail(number, error_of(prov_errno), prov_errno, report);
+                }
+            }
+            What::Drop => self.fail(number, error_of(prov_errno), prov_errno, report),
+            // The answer to a command that was not needed any more.
+            What::Over => {
+                self.operations.remove(number);
+            }
+            What::Send { .. } | What::Claimed => {}
+        }
+    }
+
+    /// Ends a receive with an error.
+    fn fail(&mut self, number: u64, error: c_int, prov_errno: c_int, report: &mut impl Report) {
+        let Some(operation) = self.operations.get(number) else { return };
+        let mut flags = FI_RECV | operation.kind;
+        if matches!(operation.what, What::Many { .. }) {
+            flags |= FI_MULTI_RECV;
+        }
+        let done = of(operation, flags, error, prov_errno);
+        report.report(Outcome { done, receive: true, reported: true, counts: true });
+        self.end(number);
+    }
+
+    /// A receive is over. Its number is free, unless the driver has to say something of it yet.
+    fn end(&mut self, number: u64) {
+        self.receives = self.receives.saturating_sub(1);
+        let Some(operation) = self.operations.get(number) else { return };
+        let unlinking = match &operation.what {
+            What::Receive(receive) => receive.unlinking,
+            What::Many { unlinking, .. } => *unlinking,
+            _ => false,
+        };
+        if unlinking {
+            operation.what = What::Over;
+        } else {
+            self.operations.remove(number);
+        }
+    }
+}
+
+/// What is told of an operation, without a message.
+fn of(operation: &Operation, flags: u64, error: c_int, prov_errno: c_int) -> Done {
+    let context = operation.context;
+    Done {
+        entry: CqTaggedEntry {
+            op_context: context,
+            flags,
+            len: 0,
+            buf: null_mut(),
+            data: 0,
+            tag: 0,
+        },
+        source: FI_ADDR_UNSPEC,
+        error,
+        prov_errno,
+        left: 0,
+    }
+}
+
+/// What is told of a message that has come, or was found, or was to.
+fn arrived(operation: &Operation, event: &Event, source: FiAddr) -> Outcome {
+    let mut flags = FI_RECV | operation.kind;
+    if event.bits & DATA != 0 {
+        flags |= FI_REMOTE_CQ_DATA;
+    }
+    let prov_errno = event.status as c_int;
+    let error = match prov_errno {
+        0 if event.truncated => FI_ETRUNC,
+        0 => 0,
+        errno => error_of(errno),
+    };
+    let mut done = of(operation, flags, error, prov_errno);
+    done.entry.len = event.stored as usize;
+    // An address that the program has exposed by posting it.
+    done.entry.buf = with_exposed_provenance_mut(event.address as usize);
+    done.entry.data = if event.bits & DATA != 0 { event.data } else { 0 };
+    done.entry.tag = if event.bits & TAGGED != 0 { event.bits & TAG } else { 0 };
+    done.left = event.length.saturating_sub(event.stored) as usize;
+    if prov_errno == 0 {
+        done.source = source;
+    }
+    Outcome { done, receive: true, reported: operation.reported, counts: true }
+}
+
+/// The pieces that a program names.
+///
+/// # Safety
+///
+/// There are `count` of them, or none, for as long as the reference is used.
+pub unsafe fn pieces<'a>(from: *const Iovec, count: usize) -> &'a [Iovec] {
+    if from.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: As the caller says.
+    unsafe { &*slice_from_raw_parts(from, count) }
+}

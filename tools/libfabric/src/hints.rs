@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What a program wants, and whether an endpoint of this provider is that.
+//!
+//! All of it is looked at: libfabric asks on behalf of its layers `ofi_rxm` and `ofi_rxd`, too, which are not to be laid
+//! over this provider. Why something is refused belongs in the log, as the program learns nothing but that there is none.
+
+use crate::endpoint::{INJECT, LONGEST, PIECES, RECEIVE_FLAGS, SEND_FLAGS, SENDS, TAG};
+use crate::fi::*;
+
+/// Capabilities that are there if they are asked for,
+const PRIMARY: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV;
+/// and those that cost nothing.
+const FREE: u64 = FI_MULTI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM;
+/// All of them.
+pub const CAPS: u64 = PRIMARY | FREE | FI_SOURCE;
+/// The protocol: the top bit says that it is a provider's own.
+pub const PROTOCOL: u32 = 0x8000_0057;
+/// Bytes of data for the completion queue, with a message.
+pub const DATA_BYTES: usize = 8;
+/// How the bits of a tag may be divided, as `FI_TAG_GENERIC` has it.
+pub const TAG_FORMAT: u64 = 0xaaaa_aaaa_aaaa_aaaa & TAG;
+/// Bytes that are received before there is a buffer, in any case.
+pub const BUFFERED: usize = 256 << 10;
+
+/// What a program wants; what is `None` does not matter.
+#[derive(Clone, Copy)]
+pub struct Hints<'a> {
+    pub caps: u64,
+    pub addr_format: u32,
+    pub tx: Option<&'a TxAttr>,
+    pub rx: Option<&'a RxAttr>,
+    pub ep: Option<&'a EpAttr>,
+    pub domain: Option<&'a DomainAttr>,
+    /// Names: of the domain, of the fabric, of the provider.
+    pub names: [Option<&'a str>; 3],
+}
+
+impl Hints<'_> {
+    /// Nothing matters.
+    pub const NONE: Hints<'static> = Hints {
+        caps: 0,
+        addr_format: 0,
+        tx: None,
+        rx: None,
+        ep: None,
+        domain: None,
+        names: [None; 3],
+    };
+
+    /// The capabilities of an endpoint for them: those asked for, and what they imply.
+    pub fn granted(&self) -> u64 {
+        let mut caps = self.caps;
+        if caps & (FI_MSG | FI_TAGGED) == 0 {
+            caps |= FI_MSG | FI_TAGGED;
+        }
+        if self.caps == 0 {
+            caps |= CAPS;
+        }
+        if caps & (FI_SEND | FI_RECV) == 0 {
+            caps |= FI_SEND | FI_RECV;
+        }
+        caps | FREE
+    }
+
+    /// Why no endpoint of `receives` receives is what is wanted, if so.
+    pub fn refused(&self, receives: usize) -> Option<&'static str> {
+        let hints = [
+            (self.caps & !CAPS != 0, "caps"),
+            (![0, FI_ADDR_STR].contains(&self.addr_format), "addr_format"),
+            (self.names[2].is_some_and(|name| !is_named(name)), "provider"),
+            (self.names[1].is_some_and(|name| name != "weft"), "fabric"),
+        ];
+        let of =
+            |list: &[(bool, &'static str)]| list.iter().find(|(no, _)| *no).map(|(_, why)| *why);
+        of(&hints)
+            .or_else(|| self.ep.and_then(|ep| of(&endpoint(ep))))
+            .or_else(|| self.domain.and_then(|domain| of(&self::domain(domain))))
+            .or_else(|| self.tx.and_then(|tx| of(&sends(tx))))
+            .or_else(|| self.rx.and_then(|rx| of(&self::receives(rx, receives))))
+    }
+}
+
+/// Whether a list of names of providers, as `FI_PROVIDER` has it, has this one.
+fn is_named(names: &str) -> bool {
+    // Layers are named in the same string, and are not this provider.
+    !names.contains(';') && names.split(',').any(|name| name.trim().eq_ignore_ascii_case("weft"))
+}
+
+fn endpoint(ep: &EpAttr) -> [(bool, &'static str); 8] {
+    [
+        (![FI_EP_UNSPEC, FI_EP_RDM].contains(&ep.kind), "ep_attr->type: only FI_EP_RDM"),
+        (![0, PROTOCOL].contains(&ep.protocol), "ep_attr->protocol"),
+        (ep.protocol_version > 1, "ep_attr->protocol_version"),
+        (ep.max_msg_size > LONGEST, "ep_attr->max_msg_size"),
+        // How wide a tag is to be; which bits it has is the program's affair.
+        (ep.mem_tag_format.leading_zeros() < TAG.leading_zeros(), "ep_attr->mem_tag_format"),
+        (ep.tx_ctx_cnt > 1, "ep_attr->tx_ctx_cnt"),
+        (ep.rx_ctx_cnt > 1, "ep_attr->rx_ctx_cnt"),
+        (ep.auth_key_size != 0, "ep_attr->auth_key_size"),
+    ]
+}
+
+fn domain(domain: &DomainAttr) -> [(bool, &'static str); 5] {
+    [
+        (domain.cq_data_size > DATA_BYTES, "domain_attr->cq_data_size"),
+        (domain.mr_key_size > 8, "domain_attr->mr_key_size"),
+        (domain.caps & !(FI_LOCAL_COMM | FI_REMOTE_COMM) != 0, "domain_attr->caps"),
+        (domain.av_type > FI_AV_TABLE, "domain_attr->av_type"),
+        (domain.max_ep_tx_ctx > 1 || domain.max_ep_rx_ctx > 1, "domain_attr->max_ep_tx_ctx"),
+    ]
+}
+
+fn sends(tx: &TxAttr) -> [(bool, &'static str); 8] {
+    [
+        (tx.caps & !CAPS != 0, "tx_attr->caps"),
+        (tx.op_flags & !SEND_FLAGS != 0, "tx_attr->op_flags"),
+        (tx.msg_order & !FI_ORDER_SAS != 0, "tx_attr->msg_order: only FI_ORDER_SAS"),
+        (tx.comp_order != 0, "tx_attr->comp_order: completions come in any order"),
+        (tx.inject_size > INJECT, "tx_attr->inject_size"),
+        (tx.size > SENDS, "tx_attr->size"),
+        (tx.iov_limit > PIECES, "tx_attr->iov_limit"),
+        (tx.rma_iov_limit > 0, "tx_attr->rma_iov_limit: there is no RMA"),
+    ]
+}
+
+fn receives(rx: &RxAttr, most: usize) -> [(bool, &'static str); 7] {
+    [
+        (rx.caps & !CAPS != 0, "rx_attr->caps"),
+        (rx.op_flags & !RECEIVE_FLAGS != 0, "rx_attr->op_flags"),
+        (rx.msg_order & !FI_ORDER_SAS != 0, "rx_attr->msg_order: only FI_ORDER_SAS"),
+        (rx.comp_order != 0, "rx_attr->comp_order: completions come in any order"),
+        (rx.size > most, "rx_attr->size"),
+        (rx.iov_limit > PIECES, "rx_attr->iov_limit"),
+        (rx.total_buffered_recv > BUFFERED, "rx_attr->total_buffered_recv"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Structures of libfabric in which nothing is said.
+    fn zeroed<T>() -> T {
+        // SAFETY: They are made of numbers and pointers, which may be 0.
+        unsafe { std::mem::zeroed() }
+    }
+
+    fn refused(hints: &Hints<'_>) -> bool {
+        hints.refused(100).is_some()
+    }
+
+    #[test]
+    fn a_program_that_wants_nothing_gets_all() {
+        assert!(!refused(&Hints::NONE));
+        assert_eq!(Hints::NONE.granted(), CAPS);
+        let (tx, rx, ep, domain) = (zeroed(), zeroed(), zeroed(), zeroed());
+        let hints = Hints {
+            tx: Some(&tx),
+            rx: Some(&rx),
+            ep: Some(&ep),
+            domain: Some(&domain),
+            ..Hints::NONE
+        };
+        assert!(!refused(&hints));
+    }
+
+    #[test]
+    fn capabilities_are_those_asked_for_and_what_they_imply() {
+        let granted = |caps| Hints { caps, ..Hints::NONE }.granted() & !FREE;
+        assert_eq!(granted(FI_TAGGED), FI_TAGGED | FI_SEND | FI_RECV);
+        assert_eq!(granted(FI_MSG | FI_SEND), FI_MSG | FI_SEND);
+        assert_eq!(granted(FI_SOURCE), FI_SOURCE | FI_MSG | FI_TAGGED | FI_SEND | FI_RECV);
+        for caps in [FI_RMA, FI_ATOMIC, FI_TAGGED | FI_RMA, 1 << 50, 1 << 20] {
+            assert!(refused(&Hints { caps, ..Hints::NONE }), "{caps:#x}");
+        }
+        // What Open MPI asks for.
+        assert!(!refused(&Hints { caps: FI_TAGGED | FI_DIRECTED_RECV, ..Hints::NONE }));
+    }
+
+    #[test]
+    fn names_are_those_of_this_provider() {
+        let named = |n: usize, name| {
+            let mut hints = Hints::NONE;
+            hints.names[n] = Some(name);
+            refused(&hints)
+        };
+        for name in ["weft", "Weft", "tcp,weft", "weft, shm"] {
+            assert!(!named(2, name), "{name}");
+        }
+        for name in ["tcp", "weft;ofi_rxm", "", "weftx"] {
+            assert!(named(2, name), "{name}");
+        }
+        assert!(!named(1, "weft") && named(1, "eth0"));
+        assert!(refused(&Hints { addr_format: 2, ..Hints::NONE }));
+        assert!(!refused(&Hints { addr_format: FI_ADDR_STR, ..Hints::NONE }));
+    }
+
+    #[test]
+    fn endpoints_are_of_one_kind() {
+        let wrong: [fn(&mut EpAttr); 9] = [
+            |ep| ep.kind = 1,
+            |ep| ep.kind = 2,
+            |ep| ep.protocol = 1,
+            |ep| ep.protocol_version = 2,
+            |ep| ep.max_msg_size = LONGEST + 1,
+            |ep| ep.mem_tag_format = u64::MAX,
+            |ep| ep.tx_ctx_cnt = 2,
+            |ep| ep.rx_ctx_cnt = usize::MAX,
+            |ep| ep.auth_key_size = 8,
+        ];
+        for (n, change) in wrong.into_iter().enumerate() {
+            let mut ep = zeroed();
+            change(&mut ep);
+            assert!(refused(&Hints { ep: Some(&ep), ..Hints::NONE }), "{n}");
+        }
+        let mut ep: EpAttr = zeroed();
+        (ep.kind, ep.protocol, ep.max_msg_size) = (FI_EP_RDM, PROTOCOL, LONGEST);
+        for format in [TAG_FORMAT, TAG, 0xffff] {
+            ep.mem_tag_format = format;
+            assert!(!refused(&Hints { ep: Some(&ep), ..Hints::NONE }), "{format:#x}");
+        }
+    }
+
+    #[test]
+    fn other_attributes_are_looked_at_too() {
+        let wrong: [fn(&mut DomainAttr); 5] = [
+            |d| d.cq_data_size = 9,
+            |d| d.mr_key_size = 9,
+            |d| d.caps = FI_RMA,
+            |d| d.av_type = 3,
+            |d| d.max_ep_rx_ctx = 2,
+        ];
+        for change in wrong {
+            let mut domain = zeroed();
+            change(&mut domain);
+            assert!(refused(&Hints { domain: Some(&domain), ..Hints::NONE }));
+        }
+        let wrong: [fn(&mut TxAttr); 8] = [
+            |tx| tx.caps = FI_RMA,
+            |tx| tx.op_flags = 1 << 21,
+            |tx| tx.msg_order = FI_ORDER_SAS | 1,
+            |tx| tx.comp_order = 1,
+            |tx| tx.inject_size = INJECT + 1,
+            |tx| tx.size = SENDS + 1,
+            |tx| tx.iov_limit = PIECES + 1,
+            |tx| tx.rma_iov_limit = 1,
+        ];
+        for change in wrong {
+            let mut tx = zeroed();
+            change(&mut tx);
+            assert!(refused(&Hints { tx: Some(&tx), ..Hints::NONE }));
+        }
+        let wrong: [fn(&mut RxAttr); 7] = [
+            |rx| rx.caps = FI_ATOMIC,
+            |rx| rx.op_flags = FI_INJECT,
+            |rx| rx.msg_order = 1 << 3,
+            |rx| rx.comp_order = FI_ORDER_SAS,
+            |rx| rx.size = 101,
+            |rx| rx.iov_limit = PIECES + 1,
+            |rx| rx.total_buffered_recv = BUFFERED + 1,
+        ];
+        for change in wrong {
+            let mut rx = zeroed();
+            change(&mut rx);
+            assert!(refused(&Hints { rx: Some(&rx), ..Hints::NONE }));
+        }
+    }
+}

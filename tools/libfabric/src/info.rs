@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! `fi_getinfo()`: a description of an endpoint for each port of this host that a program may use.
+//!
+//! What is described is freed by libfabric: all of it is from `malloc()`. Newer versions of libfabric may read more than
+//! this one knows: behind each structure there are zeros.
+
+use crate::address::parse;
+use crate::base::text;
+use crate::endpoint::{INJECT, LONGEST, PIECES, SENDS};
+use crate::fi::*;
+use crate::hints::{BUFFERED, DATA_BYTES, Hints, PROTOCOL, TAG_FORMAT};
+use crate::{NAME, log, version};
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr::null_mut;
+use weft::Port;
+
+/// The oldest version of the interface that is answered: before it, structures were others.
+const OLDEST: u32 = version(1, 5);
+/// Zeros behind a structure.
+const SPARE: usize = 256;
+/// As many of each as a program can want.
+const MANY: usize = 1024;
+
+/// A structure of zeros that libfabric frees.
+fn zeroed<T>() -> Option<*mut T> {
+    // SAFETY: It returns memory or null.
+    let memory = unsafe { libc::calloc(1, size_of::<T>() + SPARE) }.cast::<T>();
+    (!memory.is_null()).then_some(memory)
+}
+
+/// A string that libfabric frees, and its bytes with the end.
+fn copied(text: &CStr) -> (*mut c_char, usize) {
+    // SAFETY: It is a string.
+    (unsafe { libc::strdup(text.as_ptr()) }, text.count_bytes() + 1)
+}
+
+/// What a program has asked `fi_getinfo()` for beside the hints.
+struct Asked<'a> {
+    hints: &'a Hints<'a>,
+    /// Where messages are to come from, and go to.
+    source: Option<&'a str>,
+    dest: Option<&'a CStr>,
+    receives: usize,
+}
+
+/// Whether a port is the one that messages are to come from: by its name, or by an address of it.
+fn is_source(source: &str, name: &str, hwid: u64) -> bool {
+    source == name || parse(source).is_some_and(|address| address.hwid == hwid)
+}
+
+/// Describes endpoints of a port.
+///
+/// # Safety
+///
+/// Structures of the hints are there.
+fn describe(asked: &Asked<'_>, name: &CStr) -> Option<*mut Info> {
+    let caps = asked.hints.granted();
+    let (tx_only, rx_only) = (FI_SEND, FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE);
+    let info = zeroed::<Info>()?;
+    // SAFETY: Fresh memory, as large as it has to be, and all of it valid as zeros. If there is none left, what was
+    // allocated stays: the program has other sorrows.
+    unsafe {
+        (*info).caps = caps;
+        (*info).addr_format = FI_ADDR_STR;
+        if let Some(dest) = asked.dest {
+            let (text, bytes) = copied(dest);
+            ((*info).dest_addr, (*info).dest_addrlen) = (text.cast(), bytes);
+        }
+        let tx = zeroed::<TxAttr>()?;
+        (*info).tx_attr = tx;
+        ((*tx).caps, (*tx).msg_order) = (caps & !rx_only, FI_ORDER_SAS);
+        ((*tx).inject_size, (*tx).size, (*tx).iov_limit) = (INJECT, SENDS, PIECES);
+        (*tx).op_flags = asked.hints.tx.map_or(0, |tx| tx.op_flags);
+        let rx = zeroed::<RxAttr>()?;
+        (*info).rx_attr = rx;
+        ((*rx).caps, (*rx).msg_order) = (caps & !tx_only, FI_ORDER_SAS);
+        ((*rx).size, (*rx).iov_limit) = (asked.receives, PIECES);
+        (*rx).total_buffered_recv = BUFFERED;
+        (*rx).op_flags = asked.hints.rx.map_or(0, |rx| rx.op_flags);
+        let ep = zeroed::<EpAttr>()?;
+        (*info).ep_attr = ep;
+        ((*ep).kind, (*ep).protocol, (*ep).protocol_version) = (FI_EP_RDM, PROTOCOL, 1);
+        ((*ep).max_msg_size, (*ep).mem_tag_format) = (LONGEST, TAG_FORMAT);
+        ((*ep).tx_ctx_cnt, (*ep).rx_ctx_cnt) = (1, 1);
+        (*info).domain_attr = domain(asked.hints, name)?;
+        let fabric = zeroed::<FabricAttr>()?;
+        (*info).fabric_attr = fabric;
+        // The name of the provider, and versions, are written by libfabric.
+        (*fabric).name = copied(NAME).0;
+    }
+    Some(info)
+}
+
+fn domain(hints: &Hints<'_>, name: &CStr) -> Option<*mut DomainAttr> {
+    let domain = zeroed::<DomainAttr>()?;
+    // SAFETY: As in `describe`.
+    unsafe {
+        // Never null: libfabric compares it.
+        (*domain).name = copied(name).0;
+        let asked = hints.domain.map_or(FI_THREAD_UNSPEC, |domain| domain.threading);
+        // All others demand less.
+        (*domain).threading = if asked == FI_THREAD_UNSPEC { FI_THREAD_SAFE } else { asked };
+        ((*domain).control_progress, (*domain).data_progress) =
+            (FI_PROGRESS_AUTO, FI_PROGRESS_AUTO);
+        (*domain).resource_mgmt = FI_RM_ENABLED;
+        let av_type = hints.domain.map_or(FI_AV_UNSPEC, |domain| domain.av_type);
+        (*domain).av_type = if av_type == FI_AV_UNSPEC { FI_AV_TABLE } else { av_type };
+        ((*domain).mr_key_size, (*domain).mr_iov_limit) = (8, PIECES);
+        (*domain).cq_data_size = DATA_BYTES;
+        ((*domain).cq_cnt, (*domain).ep_cnt, (*domain).cntr_cnt) = (MANY, MANY, MANY);
+        ((*domain).tx_ctx_cnt, (*domain).rx_ctx_cnt) = (MANY, MANY);
+        ((*domain).max_ep_tx_ctx, (*domain).max_ep_rx_ctx) = (1, 1);
+        (*domain).mr_cnt = 1 << 16;
+        (*domain).caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+    }
+    Some(domain)
+}
+
+/// The hints of a program, as far as its version has them.
+///
+/// # Safety
+///
+/// Structures and names that are not null are there for as long as the references are used.
+unsafe fn hints<'a>(info: *const Info) -> Hints<'a> {
+    // SAFETY: As the caller says.
+    let Some(info) = (unsafe { info.as_ref() }) else { return Hints::NONE };
+    // SAFETY: As the caller says. Programs of an older version have shorter structures, which lack what is not read.
+    unsafe {
+        let (domain, fabric) = (info.domain_attr.as_ref(), info.fabric_attr.as_ref());
+        Hints {
+            caps: info.caps,
+            addr_format: info.addr_format,
+            tx: info.tx_attr.as_ref(),
+            rx: info.rx_attr.as_ref(),
+            ep: info.ep_attr.as_ref(),
+            domain,
+            names: [
+                domain.and_then(|domain| text(domain.name)),
+                fabric.and_then(|fabric| text(fabric.name)),
+                fabric.and_then(|fabric| text(fabric.prov_name)),
+            ],
+        }
+    }
+}
+
+/// The ports that a program may use, and why others are left out.
+fn ports() -> Vec<(String, u64)> {
+    let mut found = Vec::new();
+    for number in Port::list().unwrap_or_default() {
+        match Port::open(number).and_then(|port| port.info()) {
+            Ok(info) => found.push((format!("weft{number}"), info.hwid)),
+            Err(error) => log::info!(FI_LOG_CORE, "weft{number} is left out: {error}"),
+        }
+    }
+    found
+}
+
+/// `fi_getinfo()`.
+pub unsafe extern "C" fn getinfo(
+    api: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    from: *const Info,
+    out: *mut *mut Info,
+) -> c_int {
+    let none = |why: &str| {
+        log::info!(FI_LOG_CORE, "there is no endpoint for these hints: {why}");
+        -FI_ENODATA
+    };
+    if api < OLDEST {
+        return none("the version of the interface is older than 1.5");
+    }
+    // SAFETY: The program gives hints or none.
+    let hints = unsafe { hints(from) };
+    let receives = log::ENTRIES.get() / 2;
+    if let Some(why) = hints.refused(receives) {
+        return none(why);
+    }
+    // SAFETY: The program gives strings, or none; addresses in hints are strings, as the format of addresses says.
+    let (node, service, source, dest) = unsafe {
+        let (source, dest) = from.as_ref().map_or((null_mut(), null_mut()), |hints| {
+            let strings = hints.addr_format == FI_ADDR_STR;
+            if strings { (hints.src_addr, hints.dest_addr) } else { (null_mut(), null_mut()) }
+        });
+        (text(node), text(service), text(source.cast()), text(dest.cast()))
+    };
+    // An address is a node; it has no service.
+    let asks_for_source = flags & FI_SOURCE != 0;
+    let (source, dest) = match node {
+        Some(node) if asks_for_source => (Some(node), dest),
+        Some(node) => (source, Some(node)),
+        None => (source, dest),
+    };
+    if service.is_some() && node.is_none() && !asks_for_source {
+        return none("an address is a node, it has no service");
+    }
+    if dest.is_some_and(|dest| parse(dest).is_none()) {
+        return none("the node is no address: weft://hwid/endpoint/generation");
+    }
+    let dest = dest.and_then(|dest| CString::new(dest).ok());
+    let asked = Asked { hints: &hints, source, dest: dest.as_deref(), receives };
+    let mut first: *mut Info = null_mut();
+    let mut last: *mut *mut Info = &mut first;
+    for (name, hwid) in ports() {
+        let named = hints.names[0].is_none_or(|wanted| wanted == name);
+        if !named || asked.source.is_some_and(|source| !is_source(source, &name, hwid)) {
+            continue;
+        }
+        let Ok(name) = CString::new(name) else { continue };
+        let Some(info) = describe(&asked, &name) else { return -FI_ENOMEM };
+        // SAFETY: It is the place of the next one: `first`, or in the one before.
+        unsafe {
+            last.write(info);
+            last = &raw mut (*info).next;
+        }
+    }
+    if first.is_null() {
+        return none("no port of this host has the name, or may be used by this program");
+    }
+    // SAFETY: The program says where it wants it.
+    unsafe { out.write(first) };
+    0
+}
+
+/// Frees what was described, in place of libfabric.
+#[cfg(test)]
+unsafe fn free(info: *mut Info) {
+    // SAFETY: The caller says that it is from `describe`: all of it is from malloc().
+    unsafe {
+        let parts: [*mut std::ffi::c_void; 9] = [
+            (*(*info).domain_attr).name.cast(),
+            (*(*info).fabric_attr).name.cast(),
+            (*info).dest_addr,
+            (*info).tx_attr.cast(),
+            (*info).rx_attr.cast(),
+            (*info).ep_attr.cast(),
+            (*info).domain_attr.cast(),
+            (*info).fabric_attr.cast(),
+            info.cast(),
+        ];
+        parts.into_iter().for_each(|part| libc::free(part));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_described_is_what_is_accepted() {
+        let (none, dest) = (Hints::NONE, c"weft://1/2/3");
+        let asked = Asked { hints: &none, source: None, dest: Some(dest), receives: 7 };
+        let info = describe(&asked, c"weft5").expect("there is memory");
+        // SAFETY: It is what was described, and is freed last.
+        unsafe {
+            let told = hints(info);
+            assert_eq!(told.refused(7), None);
+            assert_eq!(told.granted(), (*info).caps);
+            assert_eq!(told.names, [Some("weft5"), Some("weft"), None]);
+            assert_eq!(CStr::from_ptr((*info).dest_addr.cast()), dest);
+            assert_eq!((*info).dest_addrlen, dest.count_bytes() + 1);
+            assert_eq!((*(*info).rx_attr).size, 7);
+            assert_eq!((*(*info).tx_attr).caps & FI_RECV, 0);
+            assert_eq!((*(*info).rx_attr).caps & FI_SEND, 0);
+            assert!((*info).nic.is_null() && (*info).next.is_null());
+            free(info);
+        }
+    }
+
+    #[test]
+    fn a_source_is_a_port_by_name_or_address() {
+        assert!(is_source("weft1", "weft1", 9));
+        assert!(!is_source("weft1", "weft11", 9));
+        assert!(is_source("weft://9/1/1", "weft1", 9));
+        assert!(!is_source("weft://8/1/1", "weft1", 9));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_whatever_ports_there_are() {
+        let mut out = null_mut();
+        let mut ask = |api, node: Option<&CStr>, service: Option<&CStr>| {
+            let of = |text: Option<&CStr>| text.map_or(std::ptr::null(), CStr::as_ptr);
+            // SAFETY: The pointers are of this test, or null.
+            unsafe { getinfo(api, of(node), of(service), 0, std::ptr::null(), &mut out) }
+        };
+        assert_eq!(ask(version(1, 4), None, None), -FI_ENODATA);
+        assert_eq!(ask(version(2, 1), Some(c"10.0.0.1"), None), -FI_ENODATA);
+        assert_eq!(ask(version(2, 1), None, Some(c"7471")), -FI_ENODATA);
+        assert!(out.is_null());
+    }
+}
