@@ -59,6 +59,8 @@ const EVENTS: u32 = 1024;
 const FEWEST: usize = 64;
 /// How long the driver may take to begin.
 const BEGINS: Duration = Duration::from_secs(5);
+/// How long an endpoint that is closed waits for what was injected.
+const ENDS: Duration = Duration::from_secs(1);
 /// How long a thread sleeps while there are commands that found no slot, in milliseconds.
 const SOON: i32 = 1;
 
@@ -374,6 +376,21 @@ impl Endpoint {
         cntrs.into_iter().for_each(|cntr| cntr.forget(self));
     }
 
+    /// Waits until what was injected is with its targets: a program that has injected its last message closes the
+    /// endpoint.
+    fn finish(&self) {
+        let Some(live) = self.live.get() else { return };
+        let end = Instant::now() + ENDS;
+        let mut engine = lock(&live.engine);
+        while engine.is_injecting() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || engine.rings().wait(Some(left)).is_err() {
+                return;
+            }
+            engine.progress(&mut Reporter(live));
+        }
+    }
+
     /// Handles what the driver has said. Returns whether there was something.
     fn progress(&self) -> bool {
         let Some(live) = self.live.get() else { return false };
@@ -572,7 +589,9 @@ impl Endpoints {
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    core_of!(fid, FidEp, Endpoint).leave();
+    let endpoint = core_of!(fid, FidEp, Endpoint);
+    endpoint.finish();
+    endpoint.leave();
     // SAFETY: The program does not use it any more.
     unsafe { Object::<FidEp, Endpoint>::free(fid) };
     0

@@ -138,6 +138,8 @@ pub struct Engine<R> {
     overflow: Overflow,
     limits: Limits,
     sends: usize,
+    /// Those of them that the program is not told of.
+    injected: usize,
     receives: usize,
     /// Commands that found no slot, by the number of what they are about.
     waiting: VecDeque<(u64, Command)>,
@@ -155,6 +157,7 @@ impl<R: Rings> Engine<R> {
             overflow,
             limits,
             sends: 0,
+            injected: 0,
             receives: 0,
             waiting: VecDeque::new(),
             starved: VecDeque::new(),
@@ -181,6 +184,11 @@ impl<R: Rings> Engine<R> {
     pub fn is_settled(&mut self) -> bool {
         self.flush();
         self.waiting.is_empty()
+    }
+
+    /// Whether messages are under way that the program may take for sent.
+    pub fn is_injecting(&self) -> bool {
+        self.injected > 0
     }
 
     // --- what the program begins
@@ -224,7 +232,7 @@ impl<R: Rings> Engine<R> {
             context: sending.context,
             kind: sending.kind,
             reported: sending.reported,
-            what: What::Send { _bytes: own },
+            what: What::Send { _bytes: own, injected: sending.inject },
         });
         let message = match memory {
             Some(memory) => Some(Message::new(sending.to, memory, number)),
@@ -236,6 +244,7 @@ impl<R: Rings> Engine<R> {
             return Err(FI_EAGAIN);
         }
         self.sends += 1;
+        self.injected += usize::from(sending.inject);
         // Otherwise the port is gone; what is in the ring is over when the endpoint is closed.
         self.rings.ring().map_err(|_| FI_ENODEV)
     }
@@ -509,6 +518,9 @@ impl<R: Rings> Engine<R> {
     fn sent(&mut self, event: &Event, report: &mut impl Report) {
         let Some(operation) = self.operations.remove(event.context) else { return };
         self.sends = self.sends.saturating_sub(1);
+        if matches!(operation.what, What::Send { injected: true, .. }) {
+            self.injected = self.injected.saturating_sub(1);
+        }
         let prov_errno = event.status as c_int;
         let error = if prov_errno == 0 { 0 } else { error_of(prov_errno) };
         let flags = FI_SEND | operation.kind;

@@ -28,7 +28,7 @@ unsafe impl Send for Operation {}
 #[derive(Debug)]
 pub enum What {
     /// A message is sent; the bytes are here if they are not the program's.
-    Send { _bytes: Option<Area> },
+    Send { _bytes: Option<Area>, injected: bool },
     /// A buffer is for one message.
     Receive(Receive),
     /// A buffer is for many.

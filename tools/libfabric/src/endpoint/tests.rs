@@ -204,6 +204,7 @@ fn sends_are_limited_and_end_once() {
     }
     assert_eq!(send(&mut engine, &mut bytes, false), Err(FI_EAGAIN));
     assert_eq!(engine.room(), (0, MOST));
+    assert!(engine.is_injecting());
     let messages = engine.rings().messages.clone();
     for (n, text) in messages.iter().enumerate() {
         assert_eq!(text.contains("InRing"), n * 25 <= 64, "{text}");
@@ -224,6 +225,9 @@ fn sends_are_limited_and_end_once() {
     assert_eq!(told[1].done.prov_errno, libc::ENXIO);
     assert_eq!(told[0].done.entry.flags, FI_TAGGED | FI_SEND);
     assert_eq!(engine.room(), (2, MOST));
+    assert!(engine.is_injecting());
+    hear(&mut engine, [event(EventKind::Sent, 5)]);
+    assert!(!engine.is_injecting());
 }
 
 #[test]
