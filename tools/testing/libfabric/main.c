@@ -8,8 +8,9 @@
  *					does the part of its N-th source
  *	fit serve WAIT PORT		says its address, and receives until it is killed
  *	fit until WAIT PORT TARGET OTHER BYTES
- *					sends to TARGET until that fails: says how many have arrived, the
- *					error, and seconds from the last success to it; then to OTHER
+ *					sends to TARGET until that fails: says when the first has arrived,
+ *					and at last how many have, the error, and seconds from the last
+ *					success to it; then sends to OTHER
  *
  * WAIT is spin, sread or fd. The exit status is 0 if everything was as it has to be.
  */
@@ -90,9 +91,9 @@ static const struct step *step_of(const char *name)
 	return s;
 }
 
-static void say_name(struct fit *f)
+static void say(const char *line)
 {
-	printf("%s\n", f->name);
+	printf("%s\n", line);
 	fflush(stdout);
 }
 
@@ -106,7 +107,7 @@ static int target(char **argv)
 	int context;
 
 	fit_open(&f, argv[2], waiting_of(argv[1]), 0);
-	say_name(&f);
+	say(f.name);
 	for (n = 0; n < step->sources; n++) {
 		POST(&f, fi_trecv(f.ep, name, NAME, NULL, FI_ADDR_UNSPEC, HELLO | n, 0, &context));
 		/* It is in no address vector yet. */
@@ -143,7 +144,7 @@ static int serve(char **argv)
 
 	CHECK(to);
 	fit_open(&f, argv[1], waiting_of(argv[0]), 0);
-	say_name(&f);
+	say(f.name);
 	for (n = 0;; n++) {
 		if (n >= 4) {
 			d = completed_ever(&f, &in[n % 4]);
@@ -187,10 +188,11 @@ static int until(char **argv)
 	other = insert(&f, argv[3]);
 	for (n = 0, last = now(); !error; n++) {
 		error = send_one(&f, target, from, bytes, n);
-		if (!error) {
-			arrived++;
-			last = now();
-		}
+		if (error)
+			break;
+		last = now();
+		if (!arrived++)
+			say("begun");
 	}
 	printf("%u %u %.3f\n", arrived, error, now() - last);
 	for (n = 0; n < 20; n++)

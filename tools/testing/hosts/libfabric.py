@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0
+"""libfabric's provider weft (tools/libfabric): Debian's libfabric loads it, its programs and those of
+tools/testing/libfabric run over it, between two hosts and within one."""
+
+import contextlib
+import shlex
+import signal
+import subprocess
+
+from weftlab import kernel, paths, topology
+from weftlab.errors import Mismatch, SetupError
+from weftlab.suite import test
+
+from .arenas import given_back
+from .net import address, interfaces
+from .programs import running
+
+LAB = "libfabric"
+SOURCE = paths.TOP / "tools" / "testing" / "libfabric"
+LIBRARY = "/tmp/fi"
+# Where libraries of Debian's packages lie, below the place that they are unpacked to.
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+PLACE = "/mnt/libfabric"
+# The provider is named as libfabric wants it.
+PREPARE = f"mkdir -p {LIBRARY} && cp /mnt/tools/libweft_fi.so {LIBRARY}/libweft-fi.so"
+# Seconds in which a program hears that its peer has been killed.
+SOON = 3.0
+ECONNRESET, EHOSTUNREACH = 104, 113
+# How a program waits for completions.
+WAYS = ("spin", "sread", "fd")
+
+
+def built(lab):
+    """The programs of tools/testing/libfabric, for the guests of a lab."""
+    program = lab.folder / "fit"
+    if not program.exists():
+        place = paths.env("libfabric")
+        args = ["gcc", "-Wall", "-Wextra", "-Werror", "-O2", f"-I{place}/usr/include", "-o", program,
+                *sorted(SOURCE.glob("*.c")), f"-L{place}/{LIBRARIES}", "-Wl,--allow-shlib-undefined", "-lfabric"]  # fmt: skip
+        done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            raise SetupError(f"the programs of {SOURCE} do not build:\n{done.stdout}")
+    return program.read_bytes()
+
+
+def prepared(bench):
+    """Two hosts that have libfabric, the provider and the programs."""
+    shares = {"libfabric": paths.env("libfabric")}
+    lab = bench.shape("libfabric", topology.chain(2), shares=shares, memory=512)
+    for host in lab.hosts.values():
+        if host.run(f"test -e {LIBRARY}/libweft-fi.so", status=None).status:
+            host.run(PREPARE, 120)
+            host.push("fit", built(lab))
+            host.run("chmod 755 /tmp/fit")
+    return lab
+
+
+def inside(*words, **more):
+    """A command with libfabric and the provider."""
+    settings = {"LD_LIBRARY_PATH": f"{PLACE}/{LIBRARIES}", "FI_PROVIDER_PATH": LIBRARY, **more}
+    env = " ".join(f"{name}={value}" for name, value in settings.items())
+    return f"env {env} " + " ".join(shlex.quote(str(word)) for word in words)
+
+
+def fit(*words):
+    return inside("/tmp/fit", *words)
+
+
+def serving(host, way, port="weft0"):
+    return running(host, fit("serve", way, port))
+
+
+def named(job):
+    return job.expect(r"^weft://\S+$", 60 * kernel.patience()).group(0)
+
+
+def step(name, target, sources, way="spin"):
+    """A step of a test: what a target and its sources do, hosts one and all."""
+    patience = 120 * kernel.patience()
+    with contextlib.ExitStack() as jobs:
+        end = jobs.enter_context(running(target, fit("target", name, way, "weft0")))
+        at = named(end)
+        begun = [jobs.enter_context(running(host, fit("source", name, way, "weft0", at, n)))
+                 for n, host in enumerate(sources)]  # fmt: skip
+        for job in (*begun, end):
+            job.wait(patience).must()
+
+
+def pairs(lab):
+    """A target and its source, in two hosts and in one."""
+    h1, h2 = lab["h1"], lab["h2"]
+    return ((h2, h1), (h1, h1))
+
+
+@test("L-8: Debian's libfabric lists the provider, and gives its endpoints for what they can do alone")
+def lists(bench):
+    lab = prepared(bench)
+    h1 = lab["h1"]
+    info = h1.out(inside(f"{PLACE}/usr/bin/fi_info", "-p", "weft"), 120)
+    for line in ("provider: weft", "domain: weft0", "type: FI_EP_RDM"):
+        if line not in info:
+            raise Mismatch(f"{line!r} is not in what fi_info says:\n{info}")
+    if (found := info.count("provider: ")) != 1:
+        raise Mismatch(f"{found} endpoints for one port:\n{info}")
+    h1.run(fit("hints"), 120)
+    why = h1.run(inside(f"{PLACE}/usr/bin/fi_info", "-p", "weft", "-t", "FI_EP_DGRAM", FI_LOG_LEVEL="info"), 120, None)
+    if not why.status or "only FI_EP_RDM" not in why.err:
+        raise Mismatch(f"the log does not say why there is no endpoint:\n{why.err[-2000:]}")
+
+
+@test("L-3, L-8: messages with tags and without, of 0 bytes to 1 MiB, go there and back as they were")
+def messages(bench):
+    lab = prepared(bench)
+    with given_back(*lab.hosts.values()):
+        for way in WAYS:
+            for target, source in pairs(lab):
+                step("echo", target, [source], way)
+
+
+@test("L-2, L-8: messages that come before their receive are received by it, whole, in their order")
+def unexpected(bench):
+    lab = prepared(bench)
+    for target, source in pairs(lab):
+        step("late", target, [source], "sread")
+
+
+@test("L-2, L-8: a receive is for messages with tags or for those without")
+def kinds(bench):
+    lab = prepared(bench)
+    for target, source in pairs(lab):
+        step("kinds", target, [source])
+
+
+@test("L-2, L-8: messages that wait are found, claimed, received and dropped")
+def peek(bench):
+    lab = prepared(bench)
+    for target, source in pairs(lab):
+        step("peek", target, [source])
+
+
+@test("L-2, L-8: a receive that names its source gets messages of no other")
+def directed(bench):
+    lab = prepared(bench)
+    step("directed", lab["h2"], [lab["h1"], lab["h2"]])
+    step("directed", lab["h2"], [lab["h1"], lab["h1"]], "sread")
+
+
+@test("L-2, L-8: a buffer is for many messages, and is the program's again when it is full")
+def multi(bench):
+    lab = prepared(bench)
+    for target, source in pairs(lab):
+        step("multi", target, [source], "fd")
+
+
+@test("L-2, L-8: receives are taken back, and the others get their messages")
+def cancel(bench):
+    lab = prepared(bench)
+    for target, source in pairs(lab):
+        step("cancel", target, [source])
+
+
+@test("L-3, L-8: more messages than there are list entries wait, and none is lost or reordered")
+def flood(bench):
+    lab = prepared(bench)
+    step("flood", lab["h2"], [lab["h1"]])
+
+
+@test("L-7, L-8: a program whose peer is killed gets an error within 3 s, and goes on with another")
+def killed(bench):
+    lab = prepared(bench)
+    h1, h2 = lab["h1"], lab["h2"]
+    with given_back(h1, h2):
+        for way, size in (("spin", 8), ("sread", 4000), ("fd", 300_000)):
+            # The other one is in the same host, and in the program's own.
+            for other in (h1, h2):
+                with serving(h2, way) as peer, serving(other, way) as next_one:
+                    words = ("until", way, "weft0", named(peer), named(next_one), size)
+                    with running(h1, fit(*words)) as job:
+                        job.expect("^begun$", 60 * kernel.patience())
+                        peer.kill(signal.SIGKILL)
+                        said = job.wait(120 * kernel.patience()).must().out.split()
+                    if not next_one.running:
+                        raise Mismatch(f"the other peer ended: {next_one.wait(5)}")
+                arrived, error, took = int(said[1]), int(said[2]), float(said[3])
+                bench.note(f"{size} bytes: {arrived} messages, then {error} after {took:.2f} s")
+                if not arrived or error not in (ECONNRESET, EHOSTUNREACH):
+                    raise Mismatch(f"{arrived} messages of {size} bytes, then {error}")
+                if took > SOON * kernel.patience():
+                    raise Mismatch(f"the error came after {took:.1f} s")
+
+
+@test("L-8: fi_pingpong runs over the provider: messages with tags and without")
+def pingpong(bench):
+    lab = prepared(bench)
+    program = f"{PLACE}/usr/bin/fi_pingpong"
+    words = ("-p", "weft", "-e", "rdm", "-I", 10, "-S", "all", "-c")
+    with interfaces(lab) as (h1, h2):
+        for kind in ("msg", "tagged"):
+            with running(h2, inside(program, *words, "-m", kind)) as server:
+                h2.until("grep -q ':B9E8 00000000:0000 0A' /proc/net/tcp || "
+                         "grep -q ':B9E8 00000000000000000000000000000000:0000 0A' /proc/net/tcp6", 60)  # fmt: skip
+                said = h1.out(inside(program, *words, "-m", kind, address(lab, h2)), 300 * kernel.patience())
+                server.wait(60).must()
+            last = said.strip().splitlines()[-1].split()
+            bench.note(f"fi_pingpong, {kind}: {' '.join(last)}")
+            if last[0] != "1m":
+                raise Mismatch(f"it did not come to the end:\n{said}")
