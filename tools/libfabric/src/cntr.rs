@@ -5,8 +5,8 @@
 use crate::base::{Object, absent, close, core_of, head, lock, no_bind};
 use crate::cq::{tell_wait, wait_for};
 use crate::domain::Domain;
-use crate::endpoint::{Endpoint, Endpoints};
 use crate::fi::*;
+use crate::progress::{Members, Progress};
 use crate::wait::{Sleepers, Until, Wait};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ struct Inside {
 #[derive(Debug)]
 pub struct Cntr {
     inside: Mutex<Inside>,
-    endpoints: Endpoints,
+    endpoints: Members,
     wait: Option<Wait>,
     wait_obj: u32,
     _domain: Option<Arc<Domain>>,
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn open(
 impl Cntr {
     fn new(wait: Option<Wait>) -> Self {
         let wait_obj = if wait.is_some() { FI_WAIT_FD } else { FI_WAIT_NONE };
-        let (inside, endpoints) = (Mutex::default(), Endpoints::default());
+        let (inside, endpoints) = (Mutex::default(), Members::default());
         Cntr { inside, endpoints, wait, wait_obj, _domain: None }
     }
 
@@ -85,11 +85,11 @@ impl Cntr {
         });
     }
 
-    pub fn add(&self, endpoint: &Arc<Endpoint>) -> Result<(), c_int> {
+    pub fn add(&self, endpoint: &Arc<dyn Progress>) -> Result<(), c_int> {
         self.endpoints.add(endpoint, self.wait.as_ref())
     }
 
-    pub fn forget(&self, endpoint: &Arc<Endpoint>) {
+    pub fn forget(&self, endpoint: &Arc<dyn Progress>) {
         self.endpoints.forget(endpoint, self.wait.as_ref());
     }
 

@@ -7,8 +7,8 @@
 use crate::base::{Object, absent, close, core_of, head, lock, meaning, no_bind};
 use crate::completion::{Done, Next, Queue, entry_bytes, fill, fill_error};
 use crate::domain::Domain;
-use crate::endpoint::{Endpoint, Endpoints};
 use crate::fi::*;
+use crate::progress::{Members, Progress};
 use crate::wait::{Sleepers, Until, Wait};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -33,7 +33,7 @@ struct Inside {
 pub struct Cq {
     inside: Mutex<Inside>,
     /// What is to be handled when the queue is empty.
-    pub endpoints: Endpoints,
+    endpoints: Members,
     wait: Option<Wait>,
     /// Bytes of an entry.
     bytes: usize,
@@ -122,7 +122,7 @@ impl Cq {
     fn new(bytes: usize, wait: Option<Wait>) -> Self {
         Cq {
             inside: Mutex::default(),
-            endpoints: Endpoints::default(),
+            endpoints: Members::default(),
             wait,
             bytes,
             wait_obj: FI_WAIT_NONE,
@@ -140,12 +140,12 @@ impl Cq {
     }
 
     /// Adds an endpoint, for which threads are woken as well.
-    pub fn add(&self, endpoint: &Arc<Endpoint>) -> Result<(), c_int> {
+    pub fn add(&self, endpoint: &Arc<dyn Progress>) -> Result<(), c_int> {
         self.endpoints.add(endpoint, self.wait.as_ref())
     }
 
     /// And no more.
-    pub fn forget(&self, endpoint: &Arc<Endpoint>) {
+    pub fn forget(&self, endpoint: &Arc<dyn Progress>) {
         self.endpoints.forget(endpoint, self.wait.as_ref());
     }
 

@@ -23,14 +23,13 @@ use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::fi::*;
-use crate::wait::{Until, Wait};
+use crate::progress::Progress;
 use crate::{address, log};
 use engine::{BEGIN, Engine, Limits, Outcome, Report, Sending, Wanted};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::{c_int, c_void};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use weft::matching::{Address, EventKind, Matching, MatchingOptions};
 
@@ -61,8 +60,6 @@ const FEWEST: usize = 64;
 const BEGINS: Duration = Duration::from_secs(5);
 /// How long an endpoint that is closed waits for what was injected.
 const ENDS: Duration = Duration::from_secs(1);
-/// How long a thread sleeps while there are commands that found no slot, in milliseconds.
-const SOON: i32 = 1;
 
 /// What completions of one direction go to.
 #[derive(Clone, Debug, Default)]
@@ -365,15 +362,17 @@ impl Endpoint {
     fn join(self: &Arc<Self>) -> Result<(), c_int> {
         let Some(live) = self.live.get() else { return Ok(()) };
         let (cqs, cntrs) = Self::targets(live);
-        cqs.into_iter().try_for_each(|cq| cq.add(self))?;
-        cntrs.into_iter().try_for_each(|cntr| cntr.add(self))
+        let member: Arc<dyn Progress> = self.clone();
+        cqs.into_iter().try_for_each(|cq| cq.add(&member))?;
+        cntrs.into_iter().try_for_each(|cntr| cntr.add(&member))
     }
 
     fn leave(self: &Arc<Self>) {
         let Some(live) = self.live.get() else { return };
         let (cqs, cntrs) = Self::targets(live);
-        cqs.into_iter().for_each(|cq| cq.forget(self));
-        cntrs.into_iter().for_each(|cntr| cntr.forget(self));
+        let member: Arc<dyn Progress> = self.clone();
+        cqs.into_iter().for_each(|cq| cq.forget(&member));
+        cntrs.into_iter().for_each(|cntr| cntr.forget(&member));
     }
 
     /// Waits until what was injected is with its targets: a program that has injected its last message closes the
@@ -389,12 +388,6 @@ impl Endpoint {
             }
             engine.progress(&mut Reporter(live));
         }
-    }
-
-    /// Handles what the driver has said. Returns whether there was something.
-    fn progress(&self) -> bool {
-        let Some(live) = self.live.get() else { return false };
-        lock(&live.engine).progress(&mut Reporter(live))
     }
 
     /// Does something with the engine; what finds no place is tried again when events have been handled.
@@ -520,71 +513,21 @@ struct In {
     flags: u64,
 }
 
-/// Endpoints whose events are handled when a queue or a counter is looked at.
-#[derive(Debug, Default)]
-pub struct Endpoints(RwLock<Vec<Arc<Endpoint>>>);
-
-impl Endpoints {
-    fn each(&self, mut act: impl FnMut(&Endpoint)) {
-        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        all.iter().for_each(|endpoint| act(endpoint));
+impl Progress for Endpoint {
+    /// Handles what the driver has said.
+    fn progress(&self) -> bool {
+        let Some(live) = self.live.get() else { return false };
+        lock(&live.engine).progress(&mut Reporter(live))
     }
 
-    /// Adds one; `wait` is woken for it as well.
-    pub fn add(&self, endpoint: &Arc<Endpoint>, wait: Option<&Wait>) -> Result<(), c_int> {
-        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let (Some(wait), Some(live)) = (wait, endpoint.live.get()) {
-            let watched = wait.watch(lock(&live.engine).rings().as_fd());
-            watched.map_err(|error| error.raw_os_error().unwrap_or(FI_EIO))?;
+    fn is_settled(&self) -> bool {
+        self.live.get().is_none_or(|live| lock(&live.engine).is_settled())
+    }
+
+    fn lend(&self, act: &mut dyn FnMut(BorrowedFd<'_>)) {
+        if let Some(live) = self.live.get() {
+            act(lock(&live.engine).rings().as_fd());
         }
-        all.push(endpoint.clone());
-        Ok(())
-    }
-
-    pub fn forget(&self, endpoint: &Arc<Endpoint>, wait: Option<&Wait>) {
-        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let (Some(wait), Some(live)) = (wait, endpoint.live.get()) {
-            wait.forget(lock(&live.engine).rings().as_fd());
-        }
-        all.retain(|other| !Arc::ptr_eq(other, endpoint));
-    }
-
-    /// Has all of them handle their events. Returns whether there were any.
-    pub fn progress(&self) -> bool {
-        let mut any = false;
-        self.each(|endpoint| any |= endpoint.progress());
-        any
-    }
-
-    /// Whether the driver has all commands: only then it wakes for all that is to come.
-    pub fn are_settled(&self) -> bool {
-        let mut all = true;
-        self.each(|endpoint| {
-            all &= endpoint.live.get().is_none_or(|live| lock(&live.engine).is_settled());
-        });
-        all
-    }
-
-    /// Until when a thread may sleep.
-    pub fn limit(&self, until: Until) -> Until {
-        if self.are_settled() { until } else { until.within(SOON) }
-    }
-
-    /// Is not woken any more for those whose port is gone.
-    pub fn forget_gone(&self, wait: &Wait) {
-        self.each(|endpoint| {
-            let Some(live) = endpoint.live.get() else { return };
-            let mut engine = lock(&live.engine);
-            let rings: &Matching = engine.rings();
-            let fd = rings.as_fd();
-            let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let gone = poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0)
-                && polled[0].revents().contains(PollFlags::HUP);
-            if gone {
-                wait.forget(fd);
-            }
-        });
     }
 }
 

@@ -9,9 +9,10 @@
 //!
 //! ```text
 //! info.rs, hints.rs          what fi_getinfo() answers
-//! fabric.rs, domain.rs       a fabric; a domain, which is a port
+//! tree.rs                    what a program opens; fabric.rs, domain.rs: a fabric, and a port in it
 //! av.rs, table.rs            address vectors; address.rs: addresses as text
-//! cq.rs, cntr.rs, eq.rs      queues and counters; completion.rs: formats; wait.rs: how threads sleep
+//! cq.rs, cntr.rs, eq.rs      queues and counters; completion.rs: formats; wait.rs, progress.rs: how
+//!                            threads sleep, and what is looked after when a program looks
 //! endpoint.rs, endpoint/     endpoints
 //! base.rs, log.rs, fi.rs     objects; libfabric's log; libfabric's headers
 //! ```
@@ -33,7 +34,9 @@ mod info;
 mod layout;
 mod log;
 mod mr;
+mod progress;
 mod table;
+mod tree;
 mod wait;
 
 use fi::Provider;
@@ -61,7 +64,7 @@ static PROVIDER: Shared = Shared(UnsafeCell::new(Provider {
     context: [null_mut(); 4],
     name: NAME.as_ptr(),
     getinfo: info::getinfo,
-    fabric: fabric::open,
+    fabric: tree::open_fabric,
     cleanup,
 }));
 

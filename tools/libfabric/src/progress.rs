@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+
+//! What has to be looked after when a program looks at a queue or a counter: the endpoints bound to it.
+
+use crate::fi::FI_EIO;
+use crate::wait::{Until, Wait};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::ffi::c_int;
+use std::fmt::Debug;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// How long a thread sleeps while there are commands that found no slot, in milliseconds.
+const SOON: i32 = 1;
+
+/// Something whose events have to be handled.
+pub trait Progress: Debug + Send + Sync {
+    /// Handles events. Returns whether there were any.
+    fn progress(&self) -> bool;
+    /// Whether the driver has all commands: only then it wakes for all that is to come.
+    fn is_settled(&self) -> bool;
+    /// Lends the descriptor that can be read while there are events.
+    fn lend(&self, act: &mut dyn FnMut(BorrowedFd<'_>));
+}
+
+/// The endpoints of a queue or a counter.
+#[derive(Debug, Default)]
+pub struct Members(RwLock<Vec<Arc<dyn Progress>>>);
+
+impl Members {
+    fn each(&self, mut act: impl FnMut(&dyn Progress)) {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().for_each(|member| act(&**member));
+    }
+
+    /// Adds one; `wait` is woken for it as well.
+    pub fn add(&self, member: &Arc<dyn Progress>, wait: Option<&Wait>) -> Result<(), c_int> {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = Ok(());
+        if let Some(wait) = wait {
+            member.lend(&mut |fd| watched = wait.watch(fd));
+        }
+        watched.map_err(|error| error.raw_os_error().unwrap_or(FI_EIO))?;
+        all.push(member.clone());
+        Ok(())
+    }
+
+    pub fn forget(&self, member: &Arc<dyn Progress>, wait: Option<&Wait>) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wait) = wait {
+            member.lend(&mut |fd| wait.forget(fd));
+        }
+        let of = |member: &Arc<dyn Progress>| Arc::as_ptr(member).cast::<()>();
+        all.retain(|other| of(other) != of(member));
+    }
+
+    /// Has all of them handle their events. Returns whether there were any.
+    pub fn progress(&self) -> bool {
+        let mut any = false;
+        self.each(|member| any |= member.progress());
+        any
+    }
+
+    /// Whether the driver has the commands of all.
+    pub fn are_settled(&self) -> bool {
+        let mut all = true;
+        self.each(|member| all &= member.is_settled());
+        all
+    }
+
+    /// Until when a thread may sleep.
+    pub fn limit(&self, until: Until) -> Until {
+        if self.are_settled() { until } else { until.within(SOON) }
+    }
+
+    /// Is not woken any more for those whose port is gone.
+    pub fn forget_gone(&self, wait: &Wait) {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        self.each(|member| {
+            member.lend(&mut |fd| {
+                let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+                let any = poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0);
+                if any && polled[0].revents().contains(PollFlags::HUP) {
+                    wait.forget(fd);
+                }
+            });
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    #[derive(Debug)]
+    struct Fake {
+        fd: OwnedFd,
+        events: AtomicUsize,
+        settled: AtomicBool,
+    }
+
+    impl Progress for Fake {
+        fn progress(&self) -> bool {
+            self.events.swap(0, Ordering::Relaxed) > 0
+        }
+
+        fn is_settled(&self) -> bool {
+            self.settled.load(Ordering::Relaxed)
+        }
+
+        fn lend(&self, act: &mut dyn FnMut(BorrowedFd<'_>)) {
+            act(self.fd.as_fd());
+        }
+    }
+
+    fn fake(fd: OwnedFd) -> Arc<Fake> {
+        Arc::new(Fake { fd, events: AtomicUsize::new(0), settled: AtomicBool::new(true) })
+    }
+
+    #[test]
+    fn members_are_looked_after_while_they_are_some() {
+        let wait = Wait::new().expect("there are descriptors");
+        let event = eventfd(1, EventfdFlags::NONBLOCK).expect("there are descriptors");
+        let one = fake(event);
+        let member: Arc<dyn Progress> = one.clone();
+        let members = Members::default();
+        assert!(members.are_settled() && !members.progress());
+        members.add(&member, Some(&wait)).expect("watched");
+        assert!(wait.sleep(Until::milliseconds(-1)));
+        one.events.store(1, Ordering::Relaxed);
+        assert!(members.progress() && !members.progress());
+        one.settled.store(false, Ordering::Relaxed);
+        assert!(!members.are_settled());
+        members.forget(&member, Some(&wait));
+        assert!(members.are_settled() && !wait.sleep(Until::milliseconds(0)));
+        assert_eq!(Arc::strong_count(&one), 2);
+    }
+
+    #[test]
+    fn a_thread_sleeps_shortly_while_commands_wait() {
+        let wait = Wait::new().expect("there are descriptors");
+        let one = fake(eventfd(0, EventfdFlags::NONBLOCK).expect("there are descriptors"));
+        let members = Members::default();
+        members.add(&(one.clone() as Arc<dyn Progress>), None).expect("added");
+        one.settled.store(false, Ordering::Relaxed);
+        // Else it would sleep for ever.
+        assert!(!wait.sleep(members.limit(Until::milliseconds(-1))));
+    }
+
+    #[test]
+    fn what_is_gone_wakes_no_more() {
+        let wait = Wait::new().expect("there are descriptors");
+        let (one, other) = UnixStream::pair().expect("there are descriptors");
+        let members = Members::default();
+        members.add(&(fake(one.into()) as Arc<dyn Progress>), Some(&wait)).expect("watched");
+        members.forget_gone(&wait);
+        assert!(!wait.sleep(Until::milliseconds(0)));
+        drop(other);
+        assert!(wait.sleep(Until::milliseconds(-1)));
+        members.forget_gone(&wait);
+        assert!(!wait.sleep(Until::milliseconds(0)));
+    }
+}
