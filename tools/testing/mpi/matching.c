@@ -13,11 +13,11 @@ struct head {
 	int bytes;
 };
 
-#define COUNT 20
+#define COUNT (brief ? 10 : 20)
 #define TAGS 5
 /* Messages that no receive waits for, and receives that no message has come for. */
-#define DEEP (1000 * times)
-#define STORM (300 * times)
+#define DEEP ((brief ? 200 : 1000) * times)
+#define STORM ((brief ? 60 : 300) * times)
 
 static const int sizes[] = { 8, 64, 100, 192, 193, 4096, 4097, 20000, LONGEST };
 

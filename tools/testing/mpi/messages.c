@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGE (4 << 20)
-#define ROUNDS (10 * times)
+#define LARGE (brief ? 1 << 20 : 4 << 20)
+#define ROUNDS ((brief ? 3 : 10) * times)
 
 static void one_size(MPI_Comm comm, int bytes, int to, int from)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * semantics [-x TIMES] [-n TEST]... [TEST...]: what MPI promises to programs, tried over whatever
- * carries it. Tests are named by a part of their names: those that are wanted, or not (-n).
+ * semantics [-b] [-x TIMES] [-n TEST]... [TEST...]: what MPI promises to programs, tried over
+ * whatever carries it, briefly or many times. Tests are named by a part of their names: those that
+ * are wanted, or not (-n).
  *
  * Every rank runs every test; rank 0 says as TAP what has come of it. A test that does not end
  * within its time ends the job with an error.
@@ -17,7 +18,7 @@
 #define LIMIT 120
 #define TEXT ((int)sizeof(failure))
 
-int rank, size, times = 1, threads;
+int rank, size, times = 1, threads, brief;
 
 char failure[240], reason[240];
 atomic_int failures;
@@ -134,16 +135,18 @@ int main(int argc, char **argv)
 	MPI_Comm control;
 
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
-	while ((option = getopt(argc, argv, "x:n:")) != -1) {
+	while ((option = getopt(argc, argv, "bx:n:")) != -1) {
 		if (option == 'x')
 			times = atoi(optarg);
+		else if (option == 'b')
+			brief = 1;
 		else if (option == 'n')
 			without[unwanted++] = optarg;
 		else
 			times = 0;
 	}
 	if (times < 1) {
-		fprintf(stderr, "usage: semantics [-x TIMES] [-n TEST]... [TEST...]\n");
+		fprintf(stderr, "usage: semantics [-b] [-x TIMES] [-n TEST]... [TEST...]\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	names = argv + optind;

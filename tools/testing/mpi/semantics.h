@@ -27,6 +27,8 @@ extern const struct test matching_tests[], message_tests[], type_tests[], commun
 extern int rank, size;
 /* How often what is done many times is done: 1, or more in long runs. */
 extern int times;
+/* Whether all of it is to be as little as shows anything, on slow machines. */
+extern int brief;
 /* What MPI_Init_thread() has granted. */
 extern int threads;
 
