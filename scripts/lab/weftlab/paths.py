@@ -14,6 +14,10 @@ TOP = pathlib.Path(__file__).resolve().parents[3]
 # The checksum of messages, for programs that tests run in guests.
 CRC = TOP / "tools" / "testing" / "device" / "crc.py"
 BUILD = TOP / "build" / "lab"
+# By name, the files of programs of tools/testing/mpi.
+MPI_PROGRAMS = {
+    "semantics": ("semantics", "matching", "messages", "types", "communicators", "collectives", "windows"),
+}
 
 
 @functools.cache
@@ -69,6 +73,24 @@ def _compile(source, program, *options):
         new = program.with_suffix(".new")
         _make(["gcc", "-O2", "-Wall", *options, "-o", str(new), str(source)], program)
         new.rename(program)
+
+
+@functools.cache
+def mpi_programs():
+    """The folder with the programs of tools/testing/mpi, compiled for the Open MPI of the guests."""
+    source, folder = TOP / "tools" / "testing" / "mpi", BUILD / "mpi"
+    libraries = pathlib.Path(env("mpi")) / "usr" / "lib" / "x86_64-linux-gnu"
+    options = ["-O2", "-Wall", "-Wextra", "-Werror", f"-I{libraries}/openmpi/include"]
+    libs = [f"-L{libraries}", f"-Wl,-rpath-link,{libraries}", "-l:libmpi.so.40"]
+    with alone():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, files in MPI_PROGRAMS.items():
+            inputs = [source / f"{file}.c" for file in files]
+            if not _fresh(folder / name, [*inputs, *source.glob("*.h")]):
+                new = folder / f"{name}.new"
+                _make(["gcc", *options, "-o", str(new), *map(str, inputs), *libs], folder / name)
+                new.rename(folder / name)
+    return folder
 
 
 @contextlib.contextmanager

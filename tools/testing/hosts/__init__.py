@@ -4,10 +4,10 @@
 # In the order that boots least: one host with two ports, then two hosts, then
 # two hosts over ivshmem. `alone` boots machines of its own.
 ORDER = [
-    "selftests", "kunit", "slots", "transfer", "library", "loopback", "clients", "sockets", "matching", "libfabric", "net", "programs", "run", "postgres", "nbd", "vsock", "verbs", "trace", "pool", "fences",
+    "selftests", "kunit", "slots", "transfer", "library", "loopback", "clients", "sockets", "matching", "libfabric", "net", "programs", "run", "postgres", "nbd", "fabtests", "mpi", "vsock", "verbs", "trace", "pool", "fences",
     "links", "events", "far", "reach", "storm", "forged", "keys", "hostile", "raw", "quiesced", "fabric",
     "hotplug", "multiroot", "hierarchy", "assign", "unfulfilled", "endpoints", "rerouted", "lifecycle", "death", "faults",
     "errors", "iommu", "diagnose", "functions", "sriov", "beyond", "rates", "power", "migration", "moments", "live",
     "sleep", "ivshmem", "alone",
 ]  # fmt: skip
-HELPERS = ["arenas", "constants", "false_master", "plant", "sharing", "steps"]
+HELPERS = ["arenas", "constants", "false_master", "ofi", "plant", "sharing", "steps"]

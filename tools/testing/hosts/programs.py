@@ -9,6 +9,7 @@ import shlex
 
 from weftlab import kernel, paths, topology
 from weftlab.errors import Mismatch, Skip
+from weftlab.layers import ROOT, inside, mount
 from weftlab.suite import test
 
 from .net import address, interfaces
@@ -18,14 +19,8 @@ LAB = "programs"
 # How many times as long, and as much, as in `make check`; and clients at once.
 TIMES = int(os.environ.get("WEFT_WORKLOAD", 1))
 CLIENTS = 4 if TIMES == 1 else 16
-ROOT = "/tmp/programs"
-# The root with the programs over it, where their paths are those that they were built for.
-LAYERS = "lowerdir=/mnt/servers:/mnt/programs:/,upperdir=/tmp/layers/upper,workdir=/tmp/layers/work"
-MOUNT = f"""mkdir -p /tmp/layers/upper /tmp/layers/work {ROOT}
-mount -t overlay overlay -o {LAYERS} {ROOT}
-for dir in proc sys dev mnt; do mkdir -p {ROOT}/$dir; mount --rbind /$dir {ROOT}/$dir; done
-mkdir -p {ROOT}/run/sshd {ROOT}/root/.ssh {ROOT}/tmp {ROOT}/var/log/nginx {ROOT}/var/lib/nginx/body
-chmod 755 {ROOT}/run/sshd && chmod 700 {ROOT}/root/.ssh && chmod 1777 {ROOT}/tmp
+PREPARE = f"""mkdir -p {ROOT}/run/sshd {ROOT}/root/.ssh {ROOT}/var/log/nginx {ROOT}/var/lib/nginx/body
+chmod 755 {ROOT}/run/sshd && chmod 700 {ROOT}/root/.ssh
 echo 'sshd:x:174:65534::/run/sshd:/usr/sbin/nologin' >>{ROOT}/etc/passwd
 """
 SSH = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
@@ -33,10 +28,6 @@ SSHD = ("-f", "/dev/null", "-h", "/root/hostkey", "-o", "UsePAM=no", "-o", "Stri
 NGINX = """daemon off; error_log stderr; pid /tmp/nginx.pid; user root;
 events {} http { server { listen 8080; root /tmp/www; access_log off; } }
 """
-
-
-def inside(*words):
-    return f"chroot {ROOT} " + " ".join(shlex.quote(str(word)) for word in words)
 
 
 @contextlib.contextmanager
@@ -47,9 +38,8 @@ def hosts(bench):
     shares = {"programs": paths.env("programs"), "servers": paths.env("servers")}
     lab = bench.shape("programs", topology.chain(2), shares=shares, memory=512)
     for host in lab.hosts.values():
-        if host.run(f"mountpoint -q {ROOT}", status=None).status:
-            host.stock_module("overlay")
-            host.run(MOUNT)
+        if mount(host, "/mnt/servers", "/mnt/programs"):
+            host.run(PREPARE)
     with interfaces(lab) as (h1, h2):
         yield h1, h2, address(lab, h2)
 
@@ -65,12 +55,17 @@ def running(host, command):
             job.wait(20)
 
 
+def listens(port):
+    """The condition that a program listens on a port of TCP."""
+    return (f"grep -q ':{port:04X} 00000000:0000 0A' /proc/net/tcp || "
+            f"grep -q ':{port:04X} 00000000000000000000000000000000:0000 0A' /proc/net/tcp6")  # fmt: skip
+
+
 @contextlib.contextmanager
 def daemon(host, port, *words):
     """A program that listens on a port of TCP."""
     with running(host, inside(*words)) as job:
-        host.until(f"grep -q ':{port:04X} 00000000:0000 0A' /proc/net/tcp || "
-                   f"grep -q ':{port:04X} 00000000000000000000000000000000:0000 0A' /proc/net/tcp6", 60)  # fmt: skip
+        host.until(listens(port), 60)
         yield job
 
 

@@ -8,16 +8,11 @@ import re
 
 from .. import paths
 from ..errors import LabError
+from ..layers import ROOT, inside, mount
 from . import network, schedule, ways
 from .times import ratio
 
-ROOT = "/tmp/programs"
-# The root with the programs over it, where their paths are those that they were built for.
-MOUNT = f"""mkdir -p /tmp/layers/upper /tmp/layers/work {ROOT}
-mount -t overlay overlay -o lowerdir=/mnt/programs:/,upperdir=/tmp/layers/upper,workdir=/tmp/layers/work {ROOT}
-for dir in proc sys dev mnt; do mkdir -p {ROOT}/$dir; mount --rbind /$dir {ROOT}/$dir; done
-mkdir -p {ROOT}/tmp/www {ROOT}/var/log/nginx {ROOT}/var/lib/nginx/body && echo index >{ROOT}/tmp/www/index
-"""
+PREPARE = f"mkdir -p {ROOT}/tmp/www {ROOT}/var/log/nginx {ROOT}/var/lib/nginx/body && echo index >{ROOT}/tmp/www/index"
 NGINX = """daemon off; error_log stderr; pid /tmp/nginx-{port}.pid; user root;
 events {{}} http {{ server {{ listen {port}; root /tmp/www; access_log off; }} }}
 """
@@ -36,7 +31,7 @@ def shares():
 
 
 def _inside(before, command):
-    return f"chroot {ROOT} {before} {command}"
+    return f"{inside()}{before} {command}"
 
 
 @contextlib.contextmanager
@@ -44,8 +39,8 @@ def servers(lab):
     """All of them, on h2."""
     h2 = lab["h2"]
     for host in lab.hosts.values():
-        host.stock_module("overlay")
-        host.run(MOUNT)
+        mount(host, "/mnt/programs")
+        host.run(PREPARE)
     jobs = []
     try:
         for more, before in enumerate(("", ways.RUN)):

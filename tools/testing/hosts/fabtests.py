@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0
+"""fabtests, the tests of libfabric's own project, over Weft's provider: between two hosts, and within one.
+
+Which there are is read from the list of its own runner. Those that are left out, and why, stand here. All others have
+to pass: what a provider says that it does not support is a failure, too."""
+
+import pathlib
+import re
+import shlex
+import signal
+import time
+
+from weftlab import paths
+from weftlab.errors import CommandTimeout, Mismatch
+from weftlab.layers import inside
+from weftlab.mpirun import FOLDER, PROVIDER
+from weftlab.suite import test
+
+from .ofi import WHOLE, hosts, over
+from .programs import listens
+
+LAB = "mpi"
+# The port where ends exchange addresses.
+OUT_OF_BAND = 3000
+BIN = "/mnt/fabtests/bin"
+# How many of each set are run; the list of another version is looked through anew.
+SETS = {"unit": 7, "functional": 26, "short": 24, "standard": 24}
+EXCLUDED = {
+    r"^fi_msg|-e msg": "connected endpoints: Weft has reliable datagrams alone",
+    r"^fi_dgram|-e dgram": "unreliable datagrams, likewise",
+    r"^fi_cm_data": "data of a connection request, of which there are none",
+    r"^fi_scalable_ep": "scalable endpoints: an endpoint of Weft has one context of each kind",
+    r"^fi_shared_ctx": "contexts that endpoints share: of these each has its own lists",
+    r"^fi_rdm_shared_av": "two clients of one address, told beforehand; of a table of addresses each has its own",
+    r" -k": "room for a header in front of each buffer (FI_MSG_PREFIX), which Weft does not want",
+    r"^fi_av_test": "addresses of the Internet, one after the other; shm, sm2 and lpp leave it out, too",
+}
+# In no list of the runner.
+MORE = (
+    "fi_rdm_deferred_wq",
+    "fi_rdm_stress",
+    "fi_resmgmt_test",
+)
+# Of each program one line, if it is not the whole.
+SHORT = {
+    "two hosts": (
+        "fi_getinfo_test -s SERVER_ADDR GOOD_ADDR",
+        "fi_cq_test",
+        "fi_av_xfer -e rdm",
+        "fi_cq_data -e rdm -o senddata",
+        "fi_rdm_tagged_peek",
+        "fi_recv_cancel -e rdm -V",
+        "fi_unexpected_msg -e rdm -I 10 -v",
+        "fi_multi_recv -e rdm -I 5",
+        "fi_rma_bw -e rdm -o writedata -I 5",
+        "fi_rdm_atomic -I 5 -o all -v",
+        "fi_rdm_tagged_pingpong -I 5 -v",
+        "fi_rdm_multi_client -C 10 -I 5",
+        "fi_rdm_deferred_wq",
+    ),
+    "one host": ("fi_multi_ep -e rdm -v -A", "fi_rdm_rma_trigger", "fi_rdm_tagged_bw -I 5 -v"),
+}
+STRESS = "/mnt/fabtests/test_configs/rdm_stress/stress.json"
+# As Weft writes them: hardware id, endpoint, generation.
+ADDRESSES = ("weft://1/0/0", "weft://2/0/0")
+ENDED = "/tmp/fabtests.ended"
+# As the runner has it, but for machines that are emulated.
+LIMIT = 300
+# So many tests that do not end are enough.
+HANGS = 3
+
+
+def excluded(line):
+    return any(re.search(pattern, line) for pattern in EXCLUDED)
+
+
+def lists():
+    """By set, the lines of the runner that are not left out."""
+    text = (pathlib.Path(paths.env("fabtests")) / "runfabtests.sh").read_text()
+    listed = {}
+    for name in SETS:
+        body = re.search(rf"^{name}_tests=\((.*?)^\)", text, re.M | re.S)
+        listed[name] = re.findall(r'"(.+?)"', body[1]) if body else []
+    everything = [line for lines in listed.values() for line in lines]
+    unused = [pattern for pattern in EXCLUDED if not any(re.search(pattern, line) for line in everything)]
+    if unused:
+        raise Mismatch(f"left out, and in no list: {unused}")
+    found = {name: [line for line in lines if not excluded(line)] for name, lines in listed.items()}
+    counts = {name: len(lines) for name, lines in found.items()}
+    if counts != SETS:
+        raise Mismatch(f"of the sets {counts} tests remain, not {SETS}")
+    return found
+
+
+def unit(host, line):
+    """A test without another end; addresses are those of the ports of h1, where it runs, and of h2."""
+    words = line.replace("SERVER_ADDR", ADDRESSES[0]).replace("GOOD_ADDR", ADDRESSES[1]).split()
+    return [host.run(over(PROVIDER, f"{BIN}/{words[0]}", *words[1:], "-p", PROVIDER), LIMIT, None)]
+
+
+def ends(server, client, line, at):
+    """A test of two ends, which exchange their addresses by TCP; how both have ended."""
+    words = [f"{BIN}/{line.split()[0]}", *line.split()[1:], "-p", PROVIDER]
+    job = server.start_job(f"rm -f {ENDED}; {over(PROVIDER, *words, '-E')}; was=$?; : >{ENDED}; exit $was")
+    # It waits for its client, to exchange addresses; one that cannot even begin has ended.
+    server.until(f"{listens(OUT_OF_BAND)} || test -e {ENDED}", 60)
+    more = ["-u", STRESS] if line.startswith("fi_rdm_stress") else []
+    try:
+        done = client.run(over(PROVIDER, *words, *more, "-E", at), LIMIT, None)
+        if done.status:
+            # It may wait for ever for a client that has gone.
+            job.kill()
+        return [done, job.wait(LIMIT)]
+    finally:
+        if job.running:
+            job.kill(signal.SIGKILL)
+
+
+def outcomes(server, client, at, lines, units):
+    """Runs each; yields what the lab wants to know of a test that is many."""
+    where = "two hosts" if server is not client else "one host"
+    hangs = 0
+    for line in lines:
+        begin = time.monotonic()
+        try:
+            results = unit(client, line) if line in units else ends(server, client, line, at)
+            wrong = [one for one in results if one.status]
+            why = "\n".join(f"`{one.command}` ended with {one.status}\n{(one.out + one.err)[-1500:]}" for one in wrong)
+        except CommandTimeout as error:
+            hangs += 1
+            if hangs == HANGS:
+                raise
+            why = str(error)
+        yield f"fabtests, {where}: {line}", not why, why, None, time.monotonic() - begin
+
+
+def chosen(where):
+    """The lines to run, and which of them have one end."""
+    found = lists()
+    everything = [line for lines in found.values() for line in lines] + list(MORE)
+    missing = [line for line in SHORT[where] if line not in everything]
+    if missing:
+        raise Mismatch(f"in no list of fabtests: {missing}")
+    return everything if WHOLE else SHORT[where], found["unit"]
+
+
+@test("fabtests between two hosts")
+def two_hosts(bench):
+    lines, units = chosen("two hosts")
+    with hosts(bench) as (h1, h2, (_, at)):
+        yield from outcomes(h2, h1, at, lines, units)
+
+
+@test("fabtests within one host")
+def one_host(bench):
+    lines, units = chosen("one host")
+    with hosts(bench) as (h1, _, (at, _)):
+        yield from outcomes(h1, h1, at, [line for line in lines if line not in units], units)
+
+
+@test("fi_pingpong, of another package, by messages and by tags, every size")
+def pingpong(bench):
+    with hosts(bench) as (h1, h2, (_, at)):
+        for kind in ("msg", "tagged"):
+            words = ("fi_pingpong", "-p", PROVIDER, "-e", "rdm", "-m", kind, "-c", "-I", 10)
+            job = h2.start_job("exec " + over(PROVIDER, *words))
+            h2.until(listens(47592), 60)
+            said = h1.out(over(PROVIDER, *words, at), LIMIT)
+            job.wait(60).must()
+            sizes = [row.split()[0] for row in said.splitlines() if re.match(r"\d", row)]
+            if len(sizes) < 3:
+                raise Mismatch(f"fi_pingpong -m {kind}: {said}")
+            bench.note(f"fi_pingpong -m {kind}: {sizes[0]} to {sizes[-1]} bytes: {shlex.quote(said.splitlines()[-1])}")
+
+
+@test("fi_info lists the provider, and no layer of libfabric over it")
+def info(bench):
+    with hosts(bench) as (h1, _, _):
+        listed = h1.out(inside("env", f"FI_PROVIDER_PATH={FOLDER}", "fi_info", "-l"))
+        if f"{PROVIDER}:" not in listed.split():
+            raise Mismatch(f"fi_info -l: {listed}")
+        found = h1.out(inside("env", f"FI_PROVIDER_PATH={FOLDER}", "fi_info", "-p", PROVIDER))
+        if "type: FI_EP_RDM" not in found or f"{PROVIDER};" in found:
+            raise Mismatch(f"fi_info -p {PROVIDER}: {found}")

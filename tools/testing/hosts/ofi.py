@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Hosts with libfabric, Weft's provider of it, Open MPI, and IP beside them for what programs tell each other before
+they have a transport. Both ends of a program are started by the lab's agent: there is no ssh."""
+
+import contextlib
+import os
+
+from weftlab import kernel, mpirun, paths, topology
+from weftlab.errors import Skip
+from weftlab.layers import inside, mount
+
+from .net import address, interfaces
+
+# How much: short in `make check`, whole in `make check-long`.
+WHOLE = os.environ.get("WEFT_MPI", "") == "whole"
+
+
+@contextlib.contextmanager
+def hosts(bench):
+    """h1, h2 and the address of each."""
+    if kernel.variant():
+        raise Skip("this kernel has no overlay file system")
+    shares = mpirun.shares() | {"fabtests": paths.env("fabtests")}
+    lab = bench.shape("mpi", topology.chain(2), shares=shares, memory=768)
+    for host in lab.hosts.values():
+        mount(host, *mpirun.LAYERS)
+    with interfaces(lab) as (h1, h2):
+        yield h1, h2, [address(lab, host) for host in (h1, h2)]
+
+
+def over(provider, *words):
+    """A command of a guest that has this provider alone."""
+    return inside("env", f"FI_PROVIDER={provider}", f"FI_PROVIDER_PATH={mpirun.FOLDER}", *words)
