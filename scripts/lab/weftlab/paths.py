@@ -16,6 +16,7 @@ CRC = TOP / "tools" / "testing" / "device" / "crc.py"
 BUILD = TOP / "build" / "lab"
 # By name, the files of programs of tools/testing/mpi.
 MPI_PROGRAMS = {
+    "pairs": ("pairs",),
     "semantics": ("semantics", "matching", "messages", "types", "communicators", "collectives", "windows"),
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What is measured: each part runs in machines of its own and adds its figures."""
 
-from . import costs, detach, ends, instructions, interface, load, moves, profile, roce, sockets, times, tlps
+from . import costs, detach, ends, instructions, interface, load, moves, mpi, profile, roce, sockets, times, tlps
 
 ALL = {
     "instructions": instructions.measure,
@@ -11,6 +11,7 @@ ALL = {
     "speed": times.measure,
     "interface": interface.measure,
     "sockets": sockets.measure,
+    "mpi": mpi.measure,
     "load": load.measure,
     "costs": costs.measure,
     "ends": ends.measure,
