@@ -9,7 +9,7 @@ FABTESTS=$WEFT_CACHE/fabtests
 
 # What is tested over Weft is of reliable datagrams and of units; the others are left out (hosts/fabtests.py).
 FABTESTS_FUNCTIONAL="av_xfer cq_data flood inject_test multi_ep multi_mr multi_recv rdm rdm_atomic rdm_deferred_wq
-	rdm_multi_client rdm_rma_event rdm_rma_trigger rdm_stress rdm_tagged_peek recv_cancel resmgmt_test
+	rdm_multi_client rdm_rma_event rdm_rma_trigger rdm_tagged_peek recv_cancel resmgmt_test
 	unexpected_msg"
 FABTESTS_BENCHMARKS="rdm_cntr_pingpong rdm_pingpong rdm_tagged_bw rdm_tagged_pingpong rma_bw"
 FABTESTS_UNIT="cntr_test cq_test dom_test eq_test getinfo_test mr_test setopt_test"
@@ -30,12 +30,11 @@ fabtests_make() {
 	# The archive alone: a mirror may lack the description of one revision.
 	apt_get "$dir" source --download-only --tar-only "libfabric=$version"
 	"$TOP/scripts/in-root" tar -xf "$dir"/libfabric_*.orig.tar.* -C "$dir" --strip-components=1
-	mkdir -p "$dir/out/bin" "$dir/out/test_configs"
+	mkdir -p "$dir/out/bin"
 	"$TOP/scripts/in-root" bash -c "$(declare -f fabtests_compile); set -e; fabtests_compile \"\$@\"" - \
 		"$dir" "$LIBFABRIC" "$FABTESTS_FUNCTIONAL" "$FABTESTS_BENCHMARKS" "$FABTESTS_UNIT"
-	# The lists of tests and what they read.
+	# The lists of tests.
 	cp "$dir/fabtests/scripts/runfabtests.sh" "$dir/out/"
-	cp -r "$dir/fabtests/test_configs/rdm_stress" "$dir/out/test_configs/"
 	publish "$dir/out" "$FABTESTS"
 }
 
