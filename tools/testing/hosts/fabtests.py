@@ -99,9 +99,9 @@ def ends(server, client, line, at):
     words = [f"{BIN}/{line.split()[0]}", *line.split()[1:], "-p", PROVIDER]
     server.run(f"rm -f {ENDED}")
     job = server.start_job(f"{over(PROVIDER, *words, '-E')}; was=$?; : >{ENDED}; exit $was")
-    # It waits for its client, to exchange addresses; one that cannot even begin has ended.
-    server.until(f"{listens(OUT_OF_BAND)} || test -e {ENDED}", 60)
     try:
+        # It waits for its client, to exchange addresses; one that cannot even begin has ended.
+        server.until(f"{listens(OUT_OF_BAND)} || test -e {ENDED}", 60)
         done = client.run(over(PROVIDER, *words, "-E", at), LIMIT, None)
         if done.status:
             # It may wait for ever for a client that has gone.
