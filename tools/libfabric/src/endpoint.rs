@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Endpoints: how they are made, bound, enabled and closed, and what their completions go to.
+//! Endpoints: how they are made and bound, and what their completions go to.
 //!
-//! What an endpoint does is in `engine.rs`, the operations of libfabric in `messages.rs` and `tagged.rs`.
+//! What an endpoint does is in `engine.rs` and `events.rs`, the operations of libfabric in `messages.rs` and
+//! `tagged.rs`.
 
 mod area;
 mod engine;
+mod events;
 mod filled;
+mod life;
 mod messages;
+mod missing;
 mod operations;
 mod overflow;
 mod settings;
@@ -17,6 +21,7 @@ mod tests;
 
 pub use engine::TAG;
 
+use crate::address;
 use crate::av::Av;
 use crate::base::{Object, absent, class, copy_text, core_of, head, lock, status};
 use crate::cntr::Cntr;
@@ -24,14 +29,12 @@ use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::fi::*;
 use crate::progress::Progress;
-use crate::{address, log};
-use engine::{BEGIN, Engine, Limits, Outcome, Report, Sending, Wanted};
+use engine::{Engine, Outcome, Report, Sending, Wanted};
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
-use weft::matching::{Address, EventKind, Matching, MatchingOptions};
+use weft::matching::{Address, Matching};
 
 /// Bytes of the longest message that can be injected.
 pub const INJECT: usize = 1024;
@@ -50,16 +53,6 @@ const COMPLETE: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_CO
 pub const SEND_FLAGS: u64 = COMPLETE | FI_INJECT | FI_COMPLETION | FI_MORE | FI_REMOTE_CQ_DATA;
 /// Flags by which receives are posted.
 pub const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
-
-/// Slots of a command ring: a short message takes two.
-const COMMANDS: u32 = 2 * SENDS as u32;
-const EVENTS: u32 = 1024;
-/// As few list entries as an endpoint is content with.
-const FEWEST: usize = 64;
-/// How long the driver may take to begin.
-const BEGINS: Duration = Duration::from_secs(5);
-/// How long an endpoint that is closed waits for what was injected.
-const ENDS: Duration = Duration::from_secs(1);
 
 /// What completions of one direction go to.
 #[derive(Clone, Debug, Default)]
@@ -162,49 +155,6 @@ static CM: OpsCm = OpsCm {
     shutdown: absent,
     join: absent,
 };
-static RMA: OpsRma = OpsRma {
-    size: size_of::<OpsRma>(),
-    read: absent,
-    readv: absent,
-    readmsg: absent,
-    write: absent,
-    writev: absent,
-    writemsg: absent,
-    inject: absent,
-    writedata: absent,
-    injectdata: absent,
-};
-static ATOMIC: OpsAtomic = OpsAtomic {
-    size: size_of::<OpsAtomic>(),
-    write: absent,
-    writev: absent,
-    writemsg: absent,
-    inject: absent,
-    readwrite: absent,
-    readwritev: absent,
-    readwritemsg: absent,
-    compwrite: absent,
-    compwritev: absent,
-    compwritemsg: absent,
-    writevalid: absent,
-    readwritevalid: absent,
-    compwritevalid: absent,
-};
-static COLLECTIVE: OpsCollective = OpsCollective {
-    size: size_of::<OpsCollective>(),
-    barrier: absent,
-    broadcast: absent,
-    alltoall: absent,
-    allreduce: absent,
-    allgather: absent,
-    reduce_scatter: absent,
-    reduce: absent,
-    scatter: absent,
-    gather: absent,
-    msg: absent,
-    barrier2: absent,
-};
-
 /// `fi_endpoint()`.
 pub unsafe extern "C" fn open(
     domain: *mut FidDomain,
@@ -235,55 +185,13 @@ pub unsafe extern "C" fn open(
         ops: &settings::EP,
         cm: &CM,
         msg: &messages::MSG,
-        rma: &RMA,
+        rma: &missing::RMA,
         tagged: &tagged::TAGGED,
-        atomic: &ATOMIC,
-        collective: &COLLECTIVE,
+        atomic: &missing::ATOMIC,
+        collective: &missing::COLLECTIVE,
     };
     // SAFETY: The program says where it wants it.
     unsafe { Object::give(fid, Arc::new(endpoint), out) }
-}
-
-/// Opens a matching interface. One with fewer entries will do, if the user has its share of them.
-fn interface(domain: &Domain) -> Result<(Matching, usize), c_int> {
-    let mut entries = log::ENTRIES.get();
-    loop {
-        let options = MatchingOptions::default().entries(entries as u32);
-        match domain.port.matching(&options.commands(COMMANDS).events(EVENTS)) {
-            Ok(matching) => return Ok((matching, entries)),
-            Err(weft::Error::Share { .. } | weft::Error::Limit(_)) if entries / 2 >= FEWEST => {
-                entries /= 2;
-            }
-            Err(error) => {
-                log::warning!(FI_LOG_EP_CTRL, "no matching interface: {error}");
-                return Err(match error {
-                    weft::Error::Share { .. } | weft::Error::Limit(_) => FI_ENOSPC,
-                    weft::Error::Gone => FI_ENODEV,
-                    _ => FI_EIO,
-                });
-            }
-        }
-    }
-}
-
-/// Waits until an interface matches: what was before it in the ring is done then.
-fn begin(engine: &mut Engine<Matching>) -> Result<(), c_int> {
-    let end = Instant::now() + BEGINS;
-    loop {
-        if let Some(event) = engine.rings().take() {
-            match (event.kind, event.status) {
-                (EventKind::Command, 0) if event.context == BEGIN => return Ok(()),
-                // It was not there before: no message has come, so a command has failed.
-                (EventKind::Command, _) => return Err(FI_ENOSPC),
-                _ => {}
-            }
-        } else {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || engine.rings().wait(Some(left)).is_err() {
-                return Err(FI_EIO);
-            }
-        }
-    }
 }
 
 impl Endpoint {
@@ -314,79 +222,6 @@ impl Endpoint {
         }
         if flags & FI_RECV != 0 {
             bound.receives.cntrs.push(cntr.clone());
-        }
-    }
-
-    /// Opens an interface, and has it match.
-    fn enable(self: &Arc<Self>) -> Result<(), c_int> {
-        let bound = lock(&self.bound).clone();
-        let av = bound.av.ok_or(FI_ENOAV)?;
-        let (sends, receives) = (bound.sends, bound.receives);
-        for (cap, sink) in [(FI_SEND, &sends), (FI_RECV, &receives)] {
-            if self.caps & cap != 0 && !sink.is_bound() {
-                return Err(FI_ENOCQ);
-            }
-        }
-        if self.live.get().is_some() {
-            return Err(FI_EOPBADSTATE);
-        }
-        let (matching, entries) = interface(&self.domain)?;
-        let address = matching.address();
-        let overflow = log::OVERFLOW.get() << 20;
-        let limits = Limits { sends: SENDS, receives: entries / 2, overflow };
-        let mut engine = Engine::new(matching, limits);
-        begin(&mut engine)?;
-        let sources = self.caps & FI_SOURCE != 0;
-        let engine = Mutex::new(engine);
-        let live = Live { av, sends, receives, address, sources, engine };
-        self.live.set(live).map_err(|_| FI_EOPBADSTATE)?;
-        log::info!(FI_LOG_EP_CTRL, "enabled {} with {entries} entries", address::name(&address));
-        self.join()
-    }
-
-    /// All queues and counters that it is bound to, each once.
-    fn targets(live: &Live) -> (Vec<&Arc<Cq>>, Vec<&Arc<Cntr>>) {
-        let sinks = [&live.sends, &live.receives];
-        let mut cqs: Vec<_> = sinks.iter().filter_map(|sink| sink.cq.as_ref()).collect();
-        cqs.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        let mut cntrs: Vec<&Arc<Cntr>> = Vec::new();
-        for cntr in sinks.iter().flat_map(|sink| &sink.cntrs) {
-            if !cntrs.iter().any(|known| Arc::ptr_eq(known, cntr)) {
-                cntrs.push(cntr);
-            }
-        }
-        (cqs, cntrs)
-    }
-
-    /// Has its events handled when a queue or counter of its is looked at.
-    fn join(self: &Arc<Self>) -> Result<(), c_int> {
-        let Some(live) = self.live.get() else { return Ok(()) };
-        let (cqs, cntrs) = Self::targets(live);
-        let member: Arc<dyn Progress> = self.clone();
-        cqs.into_iter().try_for_each(|cq| cq.add(&member))?;
-        cntrs.into_iter().try_for_each(|cntr| cntr.add(&member))
-    }
-
-    fn leave(self: &Arc<Self>) {
-        let Some(live) = self.live.get() else { return };
-        let (cqs, cntrs) = Self::targets(live);
-        let member: Arc<dyn Progress> = self.clone();
-        cqs.into_iter().for_each(|cq| cq.forget(&member));
-        cntrs.into_iter().for_each(|cntr| cntr.forget(&member));
-    }
-
-    /// Waits until what was injected is with its targets: a program that has injected its last message closes the
-    /// endpoint.
-    fn finish(&self) {
-        let Some(live) = self.live.get() else { return };
-        let end = Instant::now() + ENDS;
-        let mut engine = lock(&live.engine);
-        while engine.is_injecting() {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || engine.rings().wait(Some(left)).is_err() {
-                return;
-            }
-            engine.progress(&mut Reporter(live));
         }
     }
 

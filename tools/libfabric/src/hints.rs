@@ -2,8 +2,9 @@
 
 //! What a program wants, and whether an endpoint of this provider is that.
 //!
-//! All of it is looked at: libfabric asks on behalf of its layers `ofi_rxm` and `ofi_rxd`, too, which are not to be laid
-//! over this provider. Why something is refused belongs in the log, as the program learns nothing but that there is none.
+//! All of it is looked at: libfabric asks on behalf of its layers `ofi_rxm` and `ofi_rxd`, too, which are not to be
+//! laid over this provider. Why something is refused belongs in the log, as the program learns nothing but that there
+//! is none.
 
 use crate::endpoint::{INJECT, LONGEST, PIECES, RECEIVE_FLAGS, SEND_FLAGS, SENDS, TAG};
 use crate::fi::*;

@@ -2,8 +2,8 @@
 
 //! `fi_getinfo()`: a description of an endpoint for each port of this host that a program may use.
 //!
-//! What is described is freed by libfabric: all of it is from `malloc()`. Newer versions of libfabric may read more than
-//! this one knows: behind each structure there are zeros.
+//! What is described is freed by libfabric: all of it is from `malloc()`. Newer versions of libfabric may read more
+//! than this one knows: behind each structure there are zeros.
 
 use crate::address::parse;
 use crate::base::text;

@@ -47,7 +47,7 @@ pub struct Parameter {
 /// List entries of an endpoint: half of them are for receives.
 pub static ENTRIES: Parameter = Parameter {
     name: c"entries",
-    help: c"List entries of an endpoint, for receives that are posted and messages that wait, 64 to 16384 (default: 4096)",
+    help: c"List entries of an endpoint, for receives and messages that wait, 64 to 16384 (default: 4096)",
     default: 4096,
     least: 64,
     most: weft_entries(),
@@ -55,7 +55,8 @@ pub static ENTRIES: Parameter = Parameter {
 /// Memory for messages that wait.
 pub static OVERFLOW: Parameter = Parameter {
     name: c"overflow_mib",
-    help: c"Memory of an endpoint for messages that came before their receive, 1 to 4096 MiB (default: 64)",
+    help:
+        c"Memory of an endpoint for messages that wait for a receive, 1 to 4096 MiB (default: 64)",
     default: 64,
     least: 1,
     most: 4096,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a program opens: a fabric, a domain in it, and what else there is in either. The only module that knows all kinds of
-//! objects.
+//! What a program opens: a fabric, a domain in it, and what else there is in either. The only module that knows all
+//! kinds of objects.
 
 use crate::av;
 use crate::base::{Object, absent, class, close, core_of, head, no_bind, no_control, text};
@@ -87,8 +87,8 @@ unsafe extern "C" fn open_domain(
     out: *mut *mut FidDomain,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: Programs give what `fi_getinfo()` gave them, whose name is a string if it is not null; they have opened the
-    // fabric and not closed it.
+    // SAFETY: Programs give what `fi_getinfo()` gave them, whose name is a string if it is not null; they have opened
+    // the fabric and not closed it.
     let (name, api) = unsafe {
         let name = (*info).domain_attr.as_ref().and_then(|attr| text(attr.name));
         (name, api(fabric))

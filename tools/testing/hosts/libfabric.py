@@ -36,7 +36,8 @@ def built(lab):
     if not program.exists():
         place = paths.env("libfabric")
         args = ["gcc", "-Wall", "-Wextra", "-Werror", "-O2", f"-I{place}/usr/include", "-o", program,
-                *sorted(SOURCE.glob("*.c")), f"-L{place}/{LIBRARIES}", "-Wl,--allow-shlib-undefined", "-lfabric"]  # fmt: skip
+                *sorted(SOURCE.glob("*.c")), f"-L{place}/{LIBRARIES}",
+                "-Wl,--allow-shlib-undefined", "-lfabric"]  # fmt: skip
         done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode:
             raise SetupError(f"the programs of {SOURCE} do not build:\n{done.stdout}")
@@ -50,8 +51,8 @@ def prepared(bench):
     for host in lab.hosts.values():
         if host.run(f"test -e {LIBRARY}/libweft-fi.so", status=None).status:
             host.run(PREPARE, 120)
-            host.push("fit", built(lab))
-            host.run("chmod 755 /tmp/fit")
+            path = host.push("fit", built(lab))
+            host.run(f"cp {path} /tmp/fit && chmod 755 /tmp/fit")
     return lab
 
 
@@ -193,15 +194,17 @@ def killed(bench):
 def pingpong(bench):
     lab = prepared(bench)
     program = f"{PLACE}/usr/bin/fi_pingpong"
-    words = ("-p", "weft", "-e", "rdm", "-I", 10, "-S", "all", "-c")
     with interfaces(lab) as (h1, h2):
         for kind in ("msg", "tagged"):
-            with running(h2, inside(program, *words, "-m", kind)) as server:
-                h2.until("grep -q ':B9E8 00000000:0000 0A' /proc/net/tcp || "
-                         "grep -q ':B9E8 00000000000000000000000000000000:0000 0A' /proc/net/tcp6", 60)  # fmt: skip
-                said = h1.out(inside(program, *words, "-m", kind, address(lab, h2)), 300 * kernel.patience())
-                server.wait(60).must()
-            last = said.strip().splitlines()[-1].split()
-            bench.note(f"fi_pingpong, {kind}: {' '.join(last)}")
-            if last[0] != "1m":
-                raise Mismatch(f"it did not come to the end:\n{said}")
+            # In the ring, sent at once, and pulled; with the bytes compared.
+            for size, times in ((8, 10), (4096, 10), (65536, 10), (1 << 20, 3)):
+                words = ("-p", "weft", "-e", "rdm", "-c", "-I", times, "-m", kind, "-S", size)
+                with running(h2, inside(program, *words)) as server:
+                    h2.until("grep -q ':B9E8 00000000:0000 0A' /proc/net/tcp || "
+                             "grep -q ':B9E8 00000000000000000000000000000000:0000 0A' /proc/net/tcp6", 60)  # fmt: skip
+                    said = h1.out(inside(program, *words, address(lab, h2)), 300 * kernel.patience())
+                    server.wait(60).must()
+                last = said.strip().splitlines()[-1].split()
+                bench.note(f"fi_pingpong, {kind}, {size} bytes: {last[4]}, {last[6]} us a message")
+                if last[1:3] != [f"{times}", f"={times}"]:
+                    raise Mismatch(f"it did not come to the end:\n{said}")

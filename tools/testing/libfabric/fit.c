@@ -20,9 +20,11 @@ struct fi_info *hints_for(uint64_t caps)
 
 void fit_open(struct fit *f, const char *port, enum waiting waiting, uint64_t bind_flags)
 {
+	static const enum fi_wait_obj objects[] = {
+		[SPIN] = FI_WAIT_NONE, [SREAD] = FI_WAIT_UNSPEC, [FD] = FI_WAIT_FD,
+	};
 	struct fi_cq_attr cq_attr = {
-		.format = FI_CQ_FORMAT_TAGGED,
-		.wait_obj = waiting == SPIN ? FI_WAIT_NONE : waiting == SREAD ? FI_WAIT_UNSPEC : FI_WAIT_FD,
+		.format = FI_CQ_FORMAT_TAGGED, .wait_obj = objects[waiting],
 	};
 	struct fi_cntr_attr cntr_attr = { .wait_obj = FI_WAIT_UNSPEC };
 	struct fi_av_attr av_attr = { .type = FI_AV_MAP };
@@ -127,7 +129,7 @@ static bool read_one(struct fit *f, struct done *d, int ms)
 
 static void keep(struct fit *f, struct done *d)
 {
-	CHECK(f->count < sizeof(f->early) / sizeof(f->early[0]));
+	CHECK(f->count < ARRAY_SIZE(f->early));
 	f->early[f->count++] = *d;
 }
 

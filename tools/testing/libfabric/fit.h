@@ -23,6 +23,8 @@
 /* Seconds that anything takes at most: guests may be emulated, and their machine loaded. */
 #define SOON		60
 #define NAME		64
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define BIT_ULL(n)	(1ULL << (n))
 #define DATA		0x0123456789abcdefULL
 
 #define CHECK(cond) do {						\

@@ -2,21 +2,23 @@
 /*
  * Tests of libfabric's provider weft, by programs of two hosts or of one:
  *
- *	fit hints			which endpoints there are for which hints
- *	fit target STEP WAIT PORT	says its address, and does the target's part of a step
+ *	fit hints	which endpoints there are for which hints
+ *	fit target STEP WAIT PORT
+ *			says its address, and does the target's part of a step
  *	fit source STEP WAIT PORT TARGET N
- *					does the part of its N-th source
- *	fit serve WAIT PORT		says its address, and receives until it is killed
+ *			does the part of its N-th source
+ *	fit serve WAIT PORT
+ *			says its address, and receives until it is killed
  *	fit until WAIT PORT TARGET OTHER BYTES
- *					sends to TARGET until that fails: says when the first has arrived,
- *					and at last how many have, the error, and seconds from the last
- *					success to it; then sends to OTHER
+ *			sends to TARGET until that fails: says when the first has arrived, and at
+ *			last how many have, the error, and seconds from the last success to it; then
+ *			sends to OTHER
  *
  * WAIT is spin, sread or fd. The exit status is 0 if everything was as it has to be.
  */
 #include "fit.h"
 
-#define HELLO		(1ULL << 60)
+#define HELLO		BIT_ULL(60)
 #define SERVED		7
 #define LONGEST		1048576
 
@@ -214,6 +216,6 @@ int main(int argc, char **argv)
 		return serve(argv + 2);
 	if (argc == 7 && !strcmp(argv[1], "until"))
 		return until(argv + 2);
-	fprintf(stderr, "see main.c\n");
+	fprintf(stderr, "its source says how it is called\n");
 	return 2;
 }

@@ -9,12 +9,12 @@
 
 #define MOST	1048576
 /* Tags, with all of the bits that there are. */
-#define HIGH	(1ULL << 61)
+#define HIGH	BIT_ULL(61)
 #define GO	(HIGH | 0x777)
 
 static const size_t sizes[] = { 0, 1, 63, 64, 65, 1024, 4095, 4096, 4097, 16385, 65539, MOST };
 
-#define SIZES	(sizeof(sizes) / sizeof(sizes[0]))
+#define SIZES	ARRAY_SIZE(sizes)
 
 static uint8_t *memory(size_t bytes)
 {
@@ -141,7 +141,8 @@ static void late(struct fit *f, fi_addr_t *sources)
 		POST(f, fi_recv(f->ep, to, k, NULL, FI_ADDR_UNSPEC, &in));
 		d = completed(f, &in);
 		CHECK(d.err == (k == 100 ? FI_ETRUNC : 0));
-		CHECK(d.entry.len == (k == 100 ? 100 : sizes[i]) && d.olen == sizes[i] - d.entry.len);
+		CHECK(d.entry.len == (k == 100 ? 100 : sizes[i]));
+		CHECK(d.olen == sizes[i] - d.entry.len);
 		CHECK(is_filled(to, d.entry.len, 50 + i));
 	}
 	free(to);

@@ -12,30 +12,25 @@ use super::area::{Area, gather, length};
 use super::filled::Filled;
 use super::operations::{Operation, Operations, Receive, What};
 use super::overflow::Overflow;
-use crate::base::error_of;
 use crate::completion::Done;
 use crate::fi::*;
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
-use std::ptr::{null_mut, slice_from_raw_parts, with_exposed_provenance_mut};
+use std::ptr::slice_from_raw_parts;
 use weft::matching::{
-    Address, Append, Command, Criteria, Event, EventKind, IN_RING, Matching, Memory, Message,
+    Address, Append, Command, Criteria, Event, IN_RING, Matching, Memory, Message,
 };
 
 /// Match bits: a tagged message,
-const TAGGED: u64 = 1 << 63;
+pub(super) const TAGGED: u64 = 1 << 63;
 /// one with data for the completion queue, which matters to no receive,
-const DATA: u64 = 1 << 62;
+pub(super) const DATA: u64 = 1 << 62;
 /// and what is left for tags.
 pub const TAG: u64 = DATA - 1;
 
 /// Numbers that are not operations: a slab, and the command that begins.
-const SLAB: u64 = 1 << 63;
+pub(super) const SLAB: u64 = 1 << 63;
 pub const BEGIN: u64 = u64::MAX;
-/// Events that are handled before others get the lock.
-const BATCH: usize = 256;
-/// Events whose places are given back together.
-const GIVE_BACK: usize = 64;
 
 /// The rings of an interface.
 pub trait Rings {
@@ -133,18 +128,18 @@ pub struct Sending {
 /// What an endpoint has.
 #[derive(Debug)]
 pub struct Engine<R> {
-    rings: R,
-    operations: Operations,
-    overflow: Overflow,
+    pub(super) rings: R,
+    pub(super) operations: Operations,
+    pub(super) overflow: Overflow,
     limits: Limits,
-    sends: usize,
+    pub(super) sends: usize,
     /// Those of them that the program is not told of.
-    injected: usize,
-    receives: usize,
+    pub(super) injected: usize,
+    pub(super) receives: usize,
     /// Commands that found no slot, by the number of what they are about.
-    waiting: VecDeque<(u64, Command)>,
+    pub(super) waiting: VecDeque<(u64, Command)>,
     /// Buffers that found no list entry.
-    starved: VecDeque<(u64, Command)>,
+    pub(super) starved: VecDeque<(u64, Command)>,
 }
 
 impl<R: Rings> Engine<R> {
@@ -421,7 +416,7 @@ impl<R: Rings> Engine<R> {
     }
 
     /// Gives the driver what waits, as far as there are slots; false if the port is gone.
-    fn flush(&mut self) -> bool {
+    pub(super) fn flush(&mut self) -> bool {
         let mut any = false;
         while let Some((_, command)) = self.waiting.front() {
             if !self.rings.command(command) {
@@ -434,278 +429,20 @@ impl<R: Rings> Engine<R> {
     }
 
     /// Has what found no entry tried again, before what waits: it is older.
-    fn feed(&mut self) {
+    pub(super) fn feed(&mut self) {
         while let Some(starved) = self.starved.pop_back() {
             self.waiting.push_front(starved);
         }
     }
 
     /// Has slabs receive, if there are too few.
-    fn supply(&mut self) {
+    pub(super) fn supply(&mut self) {
         while let Some(slab) = self.overflow.next() {
             let number = SLAB | slab as u64;
             let command = self.overflow.command(slab, number);
             self.waiting.push_back((number, command));
         }
     }
-
-    // --- events
-
-    /// Handles events of the driver, not all of them if there are many. Returns whether there were any.
-    pub fn progress(&mut self, report: &mut impl Report) -> bool {
-        let mut handled = 0;
-        let mut fed = false;
-        while handled < BATCH {
-            let Some(event) = self.rings.take() else { break };
-            handled += 1;
-            fed |= event.status != libc::ENOSPC as u32;
-            self.handle(&event, report);
-            if handled % GIVE_BACK == 0 {
-                let _ = self.rings.give_back();
-            }
-        }
-        if handled > 0 {
-            // If the port is gone, nothing waits for room.
-            let _ = self.rings.give_back();
-        }
-        if fed {
-            // Whatever has ended may have left an entry.
-            self.feed();
-        }
-        if !self.waiting.is_empty() {
-            self.flush();
-        }
-        handled > 0
-    }
-
-    fn handle(&mut self, event: &Event, report: &mut impl Report) {
-        let number = event.context;
-        if number == BEGIN {
-            return;
-        }
-        if number & SLAB != 0 {
-            return self.handle_slab(event, (number & !SLAB) as usize);
-        }
-        match event.kind {
-            EventKind::Sent => self.sent(event, report),
-            EventKind::Received => self.received(event, report),
-            EventKind::Command => self.commanded(event, report),
-            _ => {}
-        }
-    }
-
-    fn handle_slab(&mut self, event: &Event, slab: usize) {
-        let changed = match event.kind {
-            EventKind::Unlinked => self.overflow.unlinked(slab),
-            EventKind::Freed => self.overflow.freed(slab),
-            // There was no entry for it: as if it had been filled, and read.
-            EventKind::Command if event.status != 0 => {
-                let _ = self.overflow.unlinked(slab) && self.overflow.freed(slab);
-                let command = self.overflow.next().map(|slab| {
-                    let number = SLAB | slab as u64;
-                    (number, self.overflow.command(slab, number))
-                });
-                self.starved.extend(command);
-                false
-            }
-            _ => false,
-        };
-        if changed {
-            self.supply();
-        }
-    }
-
-    fn sent(&mut self, event: &Event, report: &mut impl Report) {
-        let Some(operation) = self.operations.remove(event.context) else { return };
-        self.sends = self.sends.saturating_sub(1);
-        if matches!(operation.what, What::Send { injected: true, .. }) {
-            self.injected = self.injected.saturating_sub(1);
-        }
-        let prov_errno = event.status as c_int;
-        let error = if prov_errno == 0 { 0 } else { error_of(prov_errno) };
-        let flags = FI_SEND | operation.kind;
-        let done = of(&operation, flags, error, prov_errno);
-        report.report(Outcome { done, receive: false, reported: operation.reported, counts: true });
-    }
-
-    fn received(&mut self, event: &Event, report: &mut impl Report) {
-        let source = report.source(event.source);
-        let Some(operation) = self.operations.get(event.context) else { return };
-        let mut outcome = arrived(operation, event, source);
-        let over = match &mut operation.what {
-            What::Receive(receive) => {
-                if let Some((area, pieces)) = &receive.pieces {
-                    // SAFETY: The program has given the pieces for this receive, which is over: so the driver does not
-                    // write to the area any more.
-                    unsafe { area.scatter(event.stored as usize, pieces) };
-                    outcome.done.entry.buf =
-                        pieces.first().map_or(null_mut(), |piece| piece.iov_base);
-                }
-                true
-            }
-            What::Many { filled, .. } => {
-                let over = filled.ended(event.address, event.length, event.unlinked);
-                if over && !filled.was_taken_back() {
-                    outcome.done.entry.flags |= FI_MULTI_RECV;
-                }
-                over
-            }
-            What::Drop => {
-                // It was to be dropped: that nothing of it was stored is no error.
-                let done = &mut outcome.done;
-                (done.error, done.prov_errno, done.left, done.entry.len) = (0, 0, 0, 0);
-                true
-            }
-            _ => return,
-        };
-        let taken_back =
-            matches!(&operation.what, What::Many { filled, .. } if filled.was_taken_back());
-        report.report(outcome);
-        if over && taken_back {
-            self.fail(event.context, FI_ECANCELED, 0, report);
-        } else if over {
-            self.end(event.context);
-        }
-    }
-
-    fn commanded(&mut self, event: &Event, report: &mut impl Report) {
-        let number = event.context;
-        let prov_errno = event.status as c_int;
-        let source = report.source(event.source);
-        let Some(operation) = self.operations.get(number) else { return };
-        match &mut operation.what {
-            What::Search { claims } => {
-                let claims = *claims;
-                let mut outcome = arrived(operation, event, source);
-                // It says how long the message is; nothing was stored.
-                outcome.done.entry.buf = null_mut();
-                outcome.done.entry.len = event.length as usize;
-                outcome.done.left = 0;
-                outcome.counts = false;
-                report.report(outcome);
-                if claims && prov_errno == 0 {
-                    operation.what = What::Claimed;
-                } else {
-                    self.end(number);
-                }
-            }
-            What::Receive(receive) => {
-                if receive.unlinking && matches!(prov_errno, 0 | libc::ENOENT) {
-                    receive.unlinking = false;
-                    if prov_errno == 0 {
-                        self.fail(number, FI_ECANCELED, 0, report);
-                    }
-                    // Or a message was for it: it ends as others do.
-                    return;
-                }
-                match receive.append {
-                    Some(append) if prov_errno == libc::ENOSPC && !receive.unlinking => {
-                        self.starved.push_back((number, Command::append(&append)));
-                    }
-                    // It was to be given back, and was never there.
-                    Some(_) if prov_errno == libc::ENOSPC => {
-                        self.fail(number, FI_ECANCELED, 0, report)
-                    }
-                    _ => self.fail(number, error_of(prov_errno), prov_errno, report),
-                }
-            }
-            What::Many { append, filled, unlinking } => {
-                if *unlinking && matches!(prov_errno, 0 | libc::ENOENT) {
-                    *unlinking = false;
-                    if prov_errno == 0 && filled.taken_back(event.data) {
-                        self.fail(number, FI_ECANCELED, 0, report);
-                    }
-                    return;
-                }
-                if prov_errno == libc::ENOSPC && !*unlinking {
-                    let append = *append;
-                    self.starved.push_back((number, Command::append(&append)));
-                } else if prov_errno == libc::ENOSPC {
-                    self.fail(number, FI_ECANCELED, 0, report);
-                } else {
-                    self.fail(number, error_of(prov_errno), prov_errno, report);
-                }
-            }
-            What::Drop => self.fail(number, error_of(prov_errno), prov_errno, report),
-            // The answer to a command that was not needed any more.
-            What::Over => {
-                self.operations.remove(number);
-            }
-            What::Send { .. } | What::Claimed => {}
-        }
-    }
-
-    /// Ends a receive with an error.
-    fn fail(&mut self, number: u64, error: c_int, prov_errno: c_int, report: &mut impl Report) {
-        let Some(operation) = self.operations.get(number) else { return };
-        let mut flags = FI_RECV | operation.kind;
-        if matches!(operation.what, What::Many { .. }) {
-            flags |= FI_MULTI_RECV;
-        }
-        let done = of(operation, flags, error, prov_errno);
-        report.report(Outcome { done, receive: true, reported: true, counts: true });
-        self.end(number);
-    }
-
-    /// A receive is over. Its number is free, unless the driver has to say something of it yet.
-    fn end(&mut self, number: u64) {
-        self.receives = self.receives.saturating_sub(1);
-        let Some(operation) = self.operations.get(number) else { return };
-        let unlinking = match &operation.what {
-            What::Receive(receive) => receive.unlinking,
-            What::Many { unlinking, .. } => *unlinking,
-            _ => false,
-        };
-        if unlinking {
-            operation.what = What::Over;
-        } else {
-            self.operations.remove(number);
-        }
-    }
-}
-
-/// What is told of an operation, without a message.
-fn of(operation: &Operation, flags: u64, error: c_int, prov_errno: c_int) -> Done {
-    let context = operation.context;
-    Done {
-        entry: CqTaggedEntry {
-            op_context: context,
-            flags,
-            len: 0,
-            buf: null_mut(),
-            data: 0,
-            tag: 0,
-        },
-        source: FI_ADDR_UNSPEC,
-        error,
-        prov_errno,
-        left: 0,
-    }
-}
-
-/// What is told of a message that has come, or was found, or was to.
-fn arrived(operation: &Operation, event: &Event, source: FiAddr) -> Outcome {
-    let mut flags = FI_RECV | operation.kind;
-    if event.bits & DATA != 0 {
-        flags |= FI_REMOTE_CQ_DATA;
-    }
-    let prov_errno = event.status as c_int;
-    let error = match prov_errno {
-        0 if event.truncated => FI_ETRUNC,
-        0 => 0,
-        errno => error_of(errno),
-    };
-    let mut done = of(operation, flags, error, prov_errno);
-    done.entry.len = event.stored as usize;
-    // An address that the program has exposed by posting it.
-    done.entry.buf = with_exposed_provenance_mut(event.address as usize);
-    done.entry.data = if event.bits & DATA != 0 { event.data } else { 0 };
-    done.entry.tag = if event.bits & TAGGED != 0 { event.bits & TAG } else { 0 };
-    done.left = event.length.saturating_sub(event.stored) as usize;
-    if prov_errno == 0 {
-        done.source = source;
-    }
-    Outcome { done, receive: true, reported: operation.reported, counts: true }
 }
 
 /// The pieces that a program names.

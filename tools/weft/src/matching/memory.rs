@@ -17,8 +17,8 @@ impl Memory {
     ///
     /// # Safety
     ///
-    /// Until an event says that the buffer, or the message, is over, or the interface is closed, the driver may write to
-    /// the memory (read it, if it is that of a message), and nothing else may use it meanwhile but by raw pointers.
+    /// Until an event says that the buffer, or the message, is over, or the interface is closed, the driver may write
+    /// to the memory (read it, if it is that of a message), and nothing else may use it meanwhile but by raw pointers.
     pub unsafe fn new(address: *mut u8, length: usize) -> Self {
         Memory { address: address as u64, length: length as u64 }
     }

@@ -56,8 +56,8 @@ impl Slots {
         self.produced - self.consumed + count <= self.size
     }
 
-    /// Writes a slot, and one with `bytes` behind it if there are any, and counts them as produced; false if there is no
-    /// room.
+    /// Writes a slot, and one with `bytes` behind it if there are any, and counts them as produced; false if there is
+    /// no room.
     pub fn post(&mut self, memory: &Ring, words: &[u64; WORDS], bytes: Option<&[u8]>) -> bool {
         let count = 1 + u64::from(bytes.is_some());
         if !self.has_room(memory, count) {
