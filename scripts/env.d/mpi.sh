@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Open MPI as Debian has it, with programs that know nothing of Weft and that tests run over it (programs.sh): HPC
-# Challenge and NetPIPE. Headers are for the programs of tools/testing/mpi.
+# Challenge, NetPIPE, mpi4py. Headers are for the programs of tools/testing/mpi.
 
 MPI=$WEFT_CACHE/mpi
 
-mpi_packages() { echo openmpi-bin hpcc netpipe-openmpi; }
+mpi_packages() { echo openmpi-bin hpcc netpipe-openmpi python3-mpi4py; }
 
 # Its headers alone: what it depends on is for Fortran.
 mpi_headers() { echo libopenmpi-dev; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""MPI programs over Weft's provider of libfabric: Debian's Open MPI, HPC Challenge and NetPIPE, unmodified, and what
-MPI promises, by tools/testing/mpi. What they compute is verified, and the interface beside has not carried it."""
+"""MPI programs over Weft's provider of libfabric: Debian's Open MPI with HPC Challenge, NetPIPE and mpi4py, unmodified,
+and what MPI promises, by tools/testing/mpi. What they compute is verified; the interface beside has not carried it."""
 
 import re
 import shlex
@@ -157,6 +157,27 @@ def netpipe(bench):
             raise Mismatch(f"NetPIPE: {rows[-3:]}, {said.out[-1000:]}")
         least, most = rows[0], rows[-1]
         bench.note(f"NetPIPE: {least[0]} bytes in {float(least[2]) * 1e6:.0f} us, {most[0]} at {most[1]} Mbit/s")
+
+
+@test("mpi4py's bench over two hosts: each rank says hello, bytes go round as they were, objects there and back")
+def python(bench):
+    with hosts(bench) as (h1, h2, (a1, a2)):
+        at, ranks, times = [(h1, a1), (h2, a2)], 2, 10 if WHOLE else 1
+
+        def told_by(*words):
+            return run(at, ranks, MATCHED, "python3", "-W", "error", "-m", "mpi4py.bench", *words).must().out
+
+        hello = sorted(re.findall(r"I am process (\d+) of 4 on (\w+)\.", told_by("helloworld")))
+        if hello != [("0", "h1"), ("1", "h1"), ("2", "h2"), ("3", "h2")]:
+            raise Mismatch(f"of the ranks these say hello: {hello}")
+        # Other bytes than were sent are a warning, and with -W an error.
+        for size in (1, 5000, 300_000):
+            said = told_by("ringtest", "-n", size, "-l", 20 * times)
+            if f"(4 processes, {size} bytes)" not in said:
+                raise Mismatch(f"ringtest says {said!r}")
+        said = told_by("pingpong", "-p", "-o", "-a", "none", "-n", 1 << 16, "-s", 1, "-l", 5 * times)
+        if len(re.findall(r"^ +\d+ ", said, re.M)) != 17:
+            raise Mismatch(f"pingpong says {said!r}")
 
 
 def going(at, ranks):
