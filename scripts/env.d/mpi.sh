@@ -31,11 +31,10 @@ mpi_make() {
 mpi_strip() {
 	local lib=$MPI/usr/lib/x86_64-linux-gnu
 	rm -rf "$MPI"/etc/{adduser.conf,default,deluser.conf,login.defs,pam.d,selinux,ssh} "$MPI"/usr/{sbin,lib/openssh,lib/systemd} \
-		"$MPI"/usr/share/{X11,bash-completion,bug,doc-base,javascript,libdrm,lintian,locale,man} \
+		"$MPI"/usr/share/{X11,bash-completion,bug,doc,doc-base,javascript,libdrm,lintian,locale,man} \
 		"$MPI"/usr/bin/{ssh*,scp,sftp,ch*,expiry,gpasswd,passwd} \
 		"$lib"/lib{LLVM,OpenCL,X11,XNVCtrl,Xau,Xdmcp,Xext,amd,cbor,drm,fido2,fuse3,hsa,semanage,xcb,ze_}* \
 		"$lib"/{hwloc,ucx,libibverbs,rsocket,fortran} "$lib"/lib{mpi_java,mpi_mpifh,mpi_usempi,oshmem}*
-	find "$MPI/usr/share/doc" -mindepth 1 -maxdepth 1 ! -name hpcc -exec rm -rf {} +
 }
 
 # What update-alternatives would do.
