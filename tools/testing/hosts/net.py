@@ -141,6 +141,11 @@ def up(lab, hosts=None, mtu=None):
     return hosts
 
 
+def await_carrier(hosts):
+    for host in hosts:
+        host.until(f"[ $(cat /sys/class/net/{NAME}/carrier) = 1 ]", 30)
+
+
 def down(hosts):
     for host in hosts:
         host.run(f"! ip link show {NAME} >/dev/null 2>&1 || ip link del {NAME}", 60)
@@ -150,8 +155,7 @@ def down(hosts):
 def interfaces(lab, hosts=None, mtu=None):
     hosts = up(lab, hosts, mtu)
     try:
-        for host in hosts:
-            host.until(f"[ $(cat /sys/class/net/{NAME}/carrier) = 1 ]", 30)
+        await_carrier(hosts)
         yield hosts
     finally:
         down(hosts)

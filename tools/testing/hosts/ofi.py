@@ -15,15 +15,21 @@ from .net import address, interfaces
 WHOLE = os.environ.get("WEFT_MPI", "") == "whole"
 
 
-@contextlib.contextmanager
-def hosts(bench):
-    """h1, h2 and the address of each."""
+def prepared(bench):
+    """The lab of h1 and h2, which have all but interfaces."""
     if kernel.variant():
         raise Skip("this kernel has no overlay file system")
     shares = mpirun.shares() | {"fabtests": paths.env("fabtests")}
     lab = bench.shape("mpi", topology.chain(2), shares=shares, memory=768)
     for host in lab.hosts.values():
         mount(host, *mpirun.LAYERS)
+    return lab
+
+
+@contextlib.contextmanager
+def hosts(bench):
+    """h1, h2 and the address of each."""
+    lab = prepared(bench)
     with interfaces(lab) as (h1, h2):
         yield h1, h2, [address(lab, host) for host in (h1, h2)]
 
