@@ -20,7 +20,7 @@ def prepared(bench):
     if kernel.variant():
         raise Skip("this kernel has no overlay file system")
     shares = mpirun.shares() | {"fabtests": paths.env("fabtests")}
-    lab = bench.shape("mpi", topology.chain(2), shares=shares, memory=768)
+    lab = bench.shape("mpi", topology.chain(2), shares=shares, memory=2048)
     for host in lab.hosts.values():
         mount(host, *mpirun.LAYERS)
     return lab
