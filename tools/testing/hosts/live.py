@@ -148,8 +148,9 @@ class Keeping:
         self.job = here.start_job(f"exec {KEEP} run {hwid} {SERVICE} {self.stop}{more}")
         self.job.expect("running", 60)
 
-    def whole(self):
-        """Ends it: what both ends say, as numbers, and the pauses of the first one."""
+    def whole(self, least=10):
+        """Ends it: what both ends say, as numbers, and the pauses of the first one. `least`: how much of each kind
+        must have been done."""
         self.here.run(f"touch {self.stop}")
         ours = self.job.wait(90)
         theirs = self.listener.wait(90 if not ours.status else 1)
@@ -158,7 +159,7 @@ class Keeping:
                            f"{theirs.out}{theirs.err}")  # fmt: skip
         ours, theirs = (re.search(SAID, done.out) for done in (ours, theirs))
         counts = [[int(number) for number in said.group(1, 2, 3)] for said in (ours, theirs)]
-        if min(map(min, counts)) < 10:
+        if min(map(min, counts)) < least:
             raise Mismatch(f"too little was done: {counts}")
         pauses = [int(pause) for pause in ours[4].split(", ") if pause]
         return counts, pauses
