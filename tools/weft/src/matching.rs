@@ -170,8 +170,8 @@ impl Matching {
         self.address
     }
 
-    /// Writes a command for the lists; false if there is no slot for it. The driver may see it from here on, and is told
-    /// of it by [`Self::ring`].
+    /// Writes a command for the lists; false if there is no slot for it. The driver may see it from here on, and is
+    /// told of it by [`Self::ring`].
     pub fn command(&mut self, command: &Command) -> bool {
         self.target.post(&self.memory, &command.words(), None)
     }
@@ -206,8 +206,8 @@ impl Matching {
 
     /// Sleeps until there are events that were not taken; false when time is up. Any time without `timeout`.
     ///
-    /// The descriptor that it lends does as well, after [`Self::give_back`]: it can be read while there are events whose
-    /// places were not given back.
+    /// The descriptor that it lends does as well, after [`Self::give_back`]: it can be read while there are events
+    /// whose places were not given back.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool> {
         let deadline = Deadline::after(timeout);
         loop {

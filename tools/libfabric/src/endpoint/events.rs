@@ -2,8 +2,8 @@
 
 //! What becomes of events of the driver: completions of operations, and other commands.
 //!
-//! An operation that is taken back may end by a message all the same, and what the driver says of both comes in any order:
-//! its number is given away when all is said.
+//! An operation that is taken back may end by a message all the same, and what the driver says of both comes in any
+//! order: its number is given away when all is said.
 
 use super::engine::{BEGIN, DATA, Engine, Outcome, Report, Rings, SLAB, TAG, TAGGED};
 use super::operations::{Operation, What};
