@@ -7,7 +7,7 @@ use crate::cq::{tell_wait, wait_for};
 use crate::domain::Domain;
 use crate::fi::*;
 use crate::progress::{Members, Progress};
-use crate::wait::{Sleepers, Until, Wait};
+use crate::wait::{Patience, Sleepers, Until, Wait};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
 
@@ -25,6 +25,7 @@ pub struct Cntr {
     inside: Mutex<Inside>,
     endpoints: Members,
     wait: Option<Wait>,
+    patience: Patience,
     wait_obj: u32,
     _domain: Option<Arc<Domain>>,
 }
@@ -68,7 +69,7 @@ impl Cntr {
     fn new(wait: Option<Wait>) -> Self {
         let wait_obj = if wait.is_some() { FI_WAIT_FD } else { FI_WAIT_NONE };
         let (inside, endpoints) = (Mutex::default(), Members::default());
-        Cntr { inside, endpoints, wait, wait_obj, _domain: None }
+        Cntr { inside, endpoints, wait, patience: Patience::default(), wait_obj, _domain: None }
     }
 
     fn change(&self, change: impl FnOnce(&mut Inside)) {
@@ -100,7 +101,11 @@ impl Cntr {
     }
 
     fn read(&self) -> (u64, u64) {
-        self.endpoints.progress();
+        if self.endpoints.progress() {
+            self.patience.renew();
+        } else {
+            self.patience.lose();
+        }
         self.values()
     }
 

@@ -9,15 +9,10 @@ use crate::completion::{Done, Next, Queue, entry_bytes, fill, fill_error};
 use crate::domain::Domain;
 use crate::fi::*;
 use crate::progress::{Members, Progress};
-use crate::wait::{Sleepers, Until, Wait};
+use crate::wait::{Patience, Sleepers, Until, Wait};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// So many empty looks, one after the other, and a thread gives way to others with each: the driver's thread may be
-/// waiting for this processor.
-const PATIENCE: u32 = 16;
 
 /// What the lock of a queue guards.
 #[derive(Debug, Default)]
@@ -39,7 +34,7 @@ pub struct Cq {
     bytes: usize,
     wait_obj: u32,
     api: u32,
-    empty_looks: AtomicU32,
+    patience: Patience,
     _domain: Option<Arc<Domain>>,
 }
 
@@ -127,7 +122,7 @@ impl Cq {
             bytes,
             wait_obj: FI_WAIT_NONE,
             api: 0,
-            empty_looks: AtomicU32::new(0),
+            patience: Patience::default(),
             _domain: None,
         }
     }
@@ -172,7 +167,7 @@ impl Cq {
         match self.look() {
             Next::Error => return -FI_EAVAIL as isize,
             Next::Success if count > 0 => {
-                self.empty_looks.store(0, Ordering::Relaxed);
+                self.patience.renew();
                 let mut inside = lock(&self.inside);
                 // SAFETY: As the caller says.
                 let read = unsafe { fill(&mut inside.queue, self.bytes, to, count, sources) };
@@ -184,9 +179,7 @@ impl Cq {
             Next::Success => return 0,
             Next::Nothing => {}
         }
-        if self.empty_looks.fetch_add(1, Ordering::Relaxed) >= PATIENCE {
-            rustix::thread::sched_yield();
-        }
+        self.patience.lose();
         -FI_EAGAIN as isize
     }
 

@@ -13,6 +13,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, p
 use rustix::io::{Errno, read, write};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// What threads sleep on.
@@ -72,6 +73,34 @@ impl Wait {
     /// The descriptor, for programs that wait by themselves.
     pub fn raw(&self) -> RawFd {
         self.epoll.as_fd().as_raw_fd()
+    }
+}
+
+/// How long a thread that looks again and again, and finds nothing, keeps the processor for itself: the driver's thread
+/// may be waiting for it.
+#[derive(Debug, Default)]
+pub struct Patience(AtomicU32);
+
+impl Patience {
+    /// So many empty looks, one after the other, and it gives way with each.
+    const LOOKS: u32 = 16;
+
+    /// There was something.
+    pub fn renew(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// There was nothing. Returns whether it gave way.
+    pub fn lose(&self) -> bool {
+        // Threads may lose some of their looks to each other.
+        let looks = self.0.load(Ordering::Relaxed);
+        let lost = looks >= Self::LOOKS;
+        if lost {
+            rustix::thread::sched_yield();
+        } else {
+            self.0.store(looks + 1, Ordering::Relaxed);
+        }
+        lost
     }
 }
 
@@ -202,6 +231,16 @@ mod tests {
         wait.clear();
         sleepers.wake(Some(&wait));
         assert!(!woken());
+    }
+
+    #[test]
+    fn patience_is_lost_by_looking() {
+        let patience = Patience::default();
+        for _ in 0..2 {
+            assert!((0..Patience::LOOKS).all(|_| !patience.lose()));
+            assert!(patience.lose() && patience.lose());
+            patience.renew();
+        }
     }
 
     #[test]
