@@ -3,7 +3,7 @@
 //! Matching interfaces: buffers that the driver finds for messages by their match bits.
 //!
 //! A program posts commands and messages in two rings and takes events from a third one, all in memory that it
-//! shares with the driver. The rules of the rings are in [`rings`], what a slot says in `command`, what an event says
+//! shares with the driver. The rules of the rings are in `rings`, what a slot says in `command`, what an event says
 //! in `event`. Which commands a program posts, and what it makes of events, is not known here.
 
 mod command;
