@@ -41,11 +41,36 @@ impl Endpoint {
     pub(super) fn flags_of_receives(&self) -> u64 {
         self.receive_flags.load(Ordering::Relaxed)
     }
+
+    /// Injects a message, for which there is no completion.
+    ///
+    /// # Safety
+    ///
+    /// The bytes can be read.
+    pub(super) unsafe fn inject(&self, out: Out, pieces: &[Iovec]) -> Result<(), c_int> {
+        let out = Out { flags: out.flags | FI_INJECT, silent: true, ..out };
+        // SAFETY: As the caller says.
+        unsafe { self.send(out, pieces) }
+    }
+}
+
+impl Out {
+    /// A message of a kind, with a tag. It has data for the completion queue if there are any, whatever the flags say.
+    pub(super) fn new(
+        (kind, tag): (u64, u64),
+        to: FiAddr,
+        data: Option<u64>,
+        context: *mut c_void,
+        flags: u64,
+    ) -> Self {
+        let has_data = if data.is_some() { FI_REMOTE_CQ_DATA } else { 0 };
+        let flags = flags & !FI_REMOTE_CQ_DATA | has_data;
+        Out { kind, to, tag, data, context, flags, silent: false }
+    }
 }
 
 fn out(to: FiAddr, data: Option<u64>, context: *mut c_void, flags: u64) -> Out {
-    let flags = if data.is_some() { flags | FI_REMOTE_CQ_DATA } else { flags & !FI_REMOTE_CQ_DATA };
-    Out { kind: FI_MSG, to, tag: 0, data, context, flags, silent: false }
+    Out::new((FI_MSG, 0), to, data, context, flags)
 }
 
 fn wanted(from: FiAddr, context: *mut c_void, flags: u64) -> In {
@@ -132,28 +157,11 @@ unsafe extern "C" fn sendmsg(ep: *mut FidEp, msg: *const Msg, flags: u64) -> isi
     })
 }
 
-/// Injects a message, for which there is no completion.
-///
-/// # Safety
-///
-/// The bytes can be read.
-unsafe fn injected(
-    ep: &Endpoint,
-    buf: *const c_void,
-    len: usize,
-    to: FiAddr,
-    data: Option<u64>,
-) -> isize {
-    let flags = ep.flags_of_sends() | FI_INJECT;
-    let out = Out { silent: true, ..out(to, data, null_mut(), flags) };
-    // SAFETY: As the caller says.
-    told(unsafe { ep.send(out, &piece(buf, len)) })
-}
-
 unsafe extern "C" fn inject(ep: *mut FidEp, buf: *const c_void, len: usize, to: FiAddr) -> isize {
     let ep = core_of!(ep, FidEp, Endpoint);
+    let out = out(to, None, null_mut(), ep.flags_of_sends());
     // SAFETY: As above.
-    unsafe { injected(ep, buf, len, to, None) }
+    told(unsafe { ep.inject(out, &piece(buf, len)) })
 }
 
 unsafe extern "C" fn senddata(
@@ -179,6 +187,7 @@ unsafe extern "C" fn injectdata(
     to: FiAddr,
 ) -> isize {
     let ep = core_of!(ep, FidEp, Endpoint);
+    let out = out(to, Some(data), null_mut(), ep.flags_of_sends());
     // SAFETY: As above.
-    unsafe { injected(ep, buf, len, to, Some(data)) }
+    told(unsafe { ep.inject(out, &piece(buf, len)) })
 }

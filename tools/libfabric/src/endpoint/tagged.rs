@@ -24,8 +24,7 @@ pub static TAGGED: OpsTagged = OpsTagged {
 };
 
 fn out(to: FiAddr, tag: u64, data: Option<u64>, context: *mut c_void, flags: u64) -> Out {
-    let flags = if data.is_some() { flags | FI_REMOTE_CQ_DATA } else { flags & !FI_REMOTE_CQ_DATA };
-    Out { kind: FI_TAGGED, to, tag, data, context, flags, silent: false }
+    Out::new((FI_TAGGED, tag), to, data, context, flags)
 }
 
 fn wanted(from: FiAddr, tag: u64, ignore: u64, context: *mut c_void, flags: u64) -> In {
@@ -122,24 +121,6 @@ unsafe extern "C" fn sendmsg(ep: *mut FidEp, msg: *const MsgTagged, flags: u64) 
     })
 }
 
-/// Injects a message, for which there is no completion.
-///
-/// # Safety
-///
-/// The bytes can be read.
-unsafe fn injected(
-    ep: &Endpoint,
-    (buf, len): (*const c_void, usize),
-    to: FiAddr,
-    tag: u64,
-    data: Option<u64>,
-) -> isize {
-    let flags = ep.flags_of_sends() | FI_INJECT;
-    let out = Out { silent: true, ..out(to, tag, data, null_mut(), flags) };
-    // SAFETY: As the caller says.
-    told(unsafe { ep.send(out, &piece(buf, len)) })
-}
-
 unsafe extern "C" fn inject(
     ep: *mut FidEp,
     buf: *const c_void,
@@ -148,8 +129,9 @@ unsafe extern "C" fn inject(
     tag: u64,
 ) -> isize {
     let ep = core_of!(ep, FidEp, Endpoint);
+    let out = out(to, tag, None, null_mut(), ep.flags_of_sends());
     // SAFETY: As above.
-    unsafe { injected(ep, (buf, len), to, tag, None) }
+    told(unsafe { ep.inject(out, &piece(buf, len)) })
 }
 
 unsafe extern "C" fn senddata(
@@ -177,6 +159,7 @@ unsafe extern "C" fn injectdata(
     tag: u64,
 ) -> isize {
     let ep = core_of!(ep, FidEp, Endpoint);
+    let out = out(to, tag, Some(data), null_mut(), ep.flags_of_sends());
     // SAFETY: As above.
-    unsafe { injected(ep, (buf, len), to, tag, Some(data)) }
+    told(unsafe { ep.inject(out, &piece(buf, len)) })
 }
