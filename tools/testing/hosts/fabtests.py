@@ -16,6 +16,7 @@ from weftlab.layers import inside
 from weftlab.mpirun import FOLDER, PROVIDER
 from weftlab.suite import test
 
+from .libfabric import PINGPONG
 from .ofi import WHOLE, hosts, over
 from .programs import listens
 
@@ -161,7 +162,7 @@ def pingpong(bench):
         for kind in ("msg", "tagged"):
             words = ("fi_pingpong", "-p", PROVIDER, "-e", "rdm", "-m", kind, "-c", "-I", 10)
             job = h2.start_job("exec " + over(PROVIDER, *words))
-            h2.until(listens(47592), 60)
+            h2.until(listens(PINGPONG), 60)
             said = h1.out(over(PROVIDER, *words, at), LIMIT)
             job.wait(60).must()
             sizes = [row.split()[0] for row in said.splitlines() if re.match(r"\d", row)]

@@ -13,7 +13,7 @@ from weftlab.suite import test
 
 from .arenas import given_back
 from .net import address, interfaces
-from .programs import running
+from .programs import listens, running
 
 LAB = "libfabric"
 SOURCE = paths.TOP / "tools" / "testing" / "libfabric"
@@ -26,6 +26,8 @@ PREPARE = f"mkdir -p {LIBRARY} && cp /mnt/tools/libweft_fi.so {LIBRARY}/libweft-
 # Seconds in which a program hears that its peer has been killed.
 SOON = 3.0
 ECONNRESET, EHOSTUNREACH = 104, 113
+# The port where ends of fi_pingpong exchange addresses.
+PINGPONG = 47592
 # How a program waits for completions.
 WAYS = ("spin", "sread", "fd")
 
@@ -87,10 +89,11 @@ def step(name, target, sources, way="spin"):
             job.wait(patience).must()
 
 
-def pairs(lab):
-    """A target and its source, in two hosts and in one."""
+def in_pairs(lab, name, way="spin"):
+    """A step of a target and one source, in two hosts and in one."""
     h1, h2 = lab["h1"], lab["h2"]
-    return ((h2, h1), (h1, h1))
+    for target, source in ((h2, h1), (h1, h1)):
+        step(name, target, [source], way)
 
 
 @test("L-8: Debian's libfabric lists the provider, and gives its endpoints for what they can do alone")
@@ -114,29 +117,22 @@ def messages(bench):
     lab = prepared(bench)
     with given_back(*lab.hosts.values()):
         for way in WAYS:
-            for target, source in pairs(lab):
-                step("echo", target, [source], way)
+            in_pairs(lab, "echo", way)
 
 
 @test("L-2, L-8: messages that come before their receive are received by it, whole, in their order")
 def unexpected(bench):
-    lab = prepared(bench)
-    for target, source in pairs(lab):
-        step("late", target, [source], "sread")
+    in_pairs(prepared(bench), "late", "sread")
 
 
 @test("L-2, L-8: a receive is for messages with tags or for those without")
 def kinds(bench):
-    lab = prepared(bench)
-    for target, source in pairs(lab):
-        step("kinds", target, [source])
+    in_pairs(prepared(bench), "kinds")
 
 
 @test("L-2, L-8: messages that wait are found, claimed, received and dropped")
 def peek(bench):
-    lab = prepared(bench)
-    for target, source in pairs(lab):
-        step("peek", target, [source])
+    in_pairs(prepared(bench), "peek")
 
 
 @test("L-2, L-8: a receive that names its source gets messages of no other")
@@ -148,16 +144,12 @@ def directed(bench):
 
 @test("L-2, L-8: a buffer is for many messages, and is the program's again when it is full")
 def multi(bench):
-    lab = prepared(bench)
-    for target, source in pairs(lab):
-        step("multi", target, [source], "fd")
+    in_pairs(prepared(bench), "multi", "fd")
 
 
 @test("L-2, L-8: receives are taken back, and the others get their messages")
 def cancel(bench):
-    lab = prepared(bench)
-    for target, source in pairs(lab):
-        step("cancel", target, [source])
+    in_pairs(prepared(bench), "cancel")
 
 
 @test("L-3, L-8: more messages than there are list entries wait, and none is lost or reordered")
@@ -200,8 +192,7 @@ def pingpong(bench):
             for size, times in ((8, 10), (4096, 10), (65536, 10), (1 << 20, 3)):
                 words = ("-p", "weft", "-e", "rdm", "-c", "-I", times, "-m", kind, "-S", size)
                 with running(h2, inside(program, *words)) as server:
-                    h2.until("grep -q ':B9E8 00000000:0000 0A' /proc/net/tcp || "
-                             "grep -q ':B9E8 00000000000000000000000000000000:0000 0A' /proc/net/tcp6", 60)  # fmt: skip
+                    h2.until(listens(PINGPONG), 60)
                     said = h1.out(inside(program, *words, address(lab, h2)), 300 * kernel.patience())
                     server.wait(60).must()
                 last = said.strip().splitlines()[-1].split()

@@ -367,7 +367,7 @@ def goes(bench):
             job.kill()
             job.wait(30)
             up(lab, [h1])
-            h1.until(f"[ $(cat /sys/class/net/{NAME}/carrier) = 1 ]", 30)
+            await_carrier([h1])
         said = h1.run("ip link add other0 parentdev weft0 type weft", status=None)
         if not said.status or "has an interface" not in said.err:
             raise Mismatch(f"a second interface of a port: {said}")
