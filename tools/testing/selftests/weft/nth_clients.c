@@ -115,8 +115,9 @@ const struct operation nth_clients[] = {
 	  after_message, 1, { ENOMEM, EFAULT, EHOSTUNREACH } },
 	{ "matching: a session begins", "kworker/u", before_message, first_message, after_message,
 	  4, { ENOMEM, ECONNRESET, EHOSTUNREACH } },
+	/* EINVAL: netdev_register_kobject() adds a device whose name there was no memory for. */
 	{ "an interface of the network", NULL, nth_nothing, net_add, net_remove, 4,
-	  { ENOMEM, ENOBUFS } },
+	  { ENOMEM, ENOBUFS, EINVAL } },
 	{ "an interface of the network is raised", NULL, before_raise, net_raise, net_remove, 0,
 	  { ENOMEM } },
 	{ "a client in the kernel", NULL, find_client, load_client, unload_client, 4, { ENOMEM } },
