@@ -39,10 +39,15 @@ def says(host):
 
 
 def expect(host, condition, what, patience=60):
-    """Until the module says that; what it says then. No message came back as another one."""
-    since = time.monotonic()
+    """Until the module says that, as long as messages come back within `patience`; what it says then.
+
+    No message came back as another one.
+    """
+    since, before = time.monotonic(), None
     while True:
         echoed, wrong, error = found = says(host)
+        if echoed != before:
+            since, before = time.monotonic(), echoed
         if wrong:
             raise Mismatch(f"{host.name}: {wrong} of {echoed + wrong} messages came back as others")
         if condition(echoed, error):
