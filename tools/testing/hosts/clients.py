@@ -138,9 +138,13 @@ def coming_and_going(bench):
 
 
 def stood_still(looks):
-    """Whether the count stayed the same for half a second, and then went on."""
-    counts = [int(look) for look in looks.split()]
-    return any(first == last < counts[-1] - 500 for first, last in zip(counts, counts[5:]))
+    """Whether the count stayed the same for two seconds, and then went on. Each line says when, and the count."""
+    seen = [(float(at), int(count)) for at, count in (line.split() for line in looks.splitlines())]
+    first = {}
+    for at, count in seen:
+        if at - first.setdefault(count, at) >= 2 and count < seen[-1][1] - 500:
+            return True
+    return False
 
 
 @test("over a route two kernels carry messages to each other, also after the link was quiesced", lab="chain")
@@ -151,7 +155,8 @@ def over_a_route(bench):
     with echo(h1, h3, peer=ids(lab)["h1"], count=0):
         under_load(h3)
         # Looks while the link is quiesced and before: a look from here may come too late.
-        watch = h3.start_job(f"while cat {SAYS}/echoed; do sleep 0.1; done >/tmp/echoed 2>/dev/null")
+        look = f"read now rest </proc/uptime && read count <{SAYS}/echoed"
+        watch = h3.start_job(f"while {look}; do echo $now $count; sleep 0.1; done >/tmp/echoed 2>/dev/null")
         with false_master.writing("REST", h1, ids(lab)["h3"]):
             since = time.monotonic()
             while not stood_still(h3.out("cat /tmp/echoed")):
