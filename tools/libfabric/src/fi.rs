@@ -67,7 +67,11 @@ numbers! {
     FI_AV_TABLE: u32 = 2;
     FI_THREAD_UNSPEC: u32 = 0;
     FI_THREAD_SAFE: u32 = 1;
+    FI_PROGRESS_UNSPEC: u32 = 0;
     FI_PROGRESS_AUTO: u32 = 1;
+    #[cfg(test)]
+    FI_PROGRESS_MANUAL: u32 = 2;
+    FI_PROGRESS_CONTROL_UNIFIED: u32 = 3;
     FI_RM_ENABLED: u32 = 2;
 
     FI_CLASS_FABRIC: usize = 1;

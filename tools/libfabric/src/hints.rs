@@ -102,13 +102,15 @@ fn endpoint(ep: &EpAttr) -> [(bool, &'static str); 8] {
     ]
 }
 
-fn domain(domain: &DomainAttr) -> [(bool, &'static str); 5] {
+fn domain(domain: &DomainAttr) -> [(bool, &'static str); 6] {
+    let progress = domain.control_progress.max(domain.data_progress);
     [
         (domain.cq_data_size > DATA_BYTES, "domain_attr->cq_data_size"),
         (domain.mr_key_size > 8, "domain_attr->mr_key_size"),
         (domain.caps & !(FI_LOCAL_COMM | FI_REMOTE_COMM) != 0, "domain_attr->caps"),
         (domain.av_type > FI_AV_TABLE, "domain_attr->av_type"),
         (domain.max_ep_tx_ctx > 1 || domain.max_ep_rx_ctx > 1, "domain_attr->max_ep_tx_ctx"),
+        (progress > FI_PROGRESS_CONTROL_UNIFIED, "domain_attr->progress"),
     ]
 }
 
@@ -225,12 +227,14 @@ mod tests {
 
     #[test]
     fn other_attributes_are_looked_at_too() {
-        let wrong: [fn(&mut DomainAttr); 5] = [
+        let wrong: [fn(&mut DomainAttr); 7] = [
             |d| d.cq_data_size = 9,
             |d| d.mr_key_size = 9,
             |d| d.caps = FI_RMA,
             |d| d.av_type = 3,
             |d| d.max_ep_rx_ctx = 2,
+            |d| d.control_progress = FI_PROGRESS_CONTROL_UNIFIED + 1,
+            |d| d.data_progress = u32::MAX,
         ];
         for change in wrong {
             let mut domain = zeroed();

@@ -5,7 +5,7 @@
 //! What is described is freed by libfabric: all of it is from `malloc()`. Newer versions of libfabric may read more
 //! than this one knows: behind each structure there are zeros.
 
-use crate::address::parse;
+use crate::address::{self, parse};
 use crate::base::text;
 use crate::endpoint::{INJECT, LONGEST, PIECES, SENDS};
 use crate::fi::*;
@@ -14,6 +14,7 @@ use crate::{NAME, log, version};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null_mut;
 use weft::Port;
+use weft::matching::Address;
 
 /// The oldest version of the interface that is answered: before it, structures were others.
 const OLDEST: u32 = version(1, 5);
@@ -21,6 +22,10 @@ const OLDEST: u32 = version(1, 5);
 const SPARE: usize = 256;
 /// As many of each as a program can want.
 const MANY: usize = 1024;
+/// Capabilities that an endpoint that sends has, and one that receives. Those of the domain are of neither.
+const SENDING: u64 = FI_MSG | FI_TAGGED | FI_SEND;
+const RECEIVING: u64 =
+    FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
 
 /// A structure of zeros that libfabric frees.
 fn zeroed<T>() -> Option<*mut T> {
@@ -49,32 +54,39 @@ fn is_source(source: &str, name: &str, hwid: u64) -> bool {
     source == name || parse(source).is_some_and(|address| address.hwid == hwid)
 }
 
+/// The address of a port, before there is an endpoint, which chooses its number itself.
+fn address_of(hwid: u64) -> CString {
+    let text = address::name(&Address { hwid, endpoint: 0, generation: 0 });
+    CString::new(text).unwrap_or_default()
+}
+
 /// Describes endpoints of a port.
 ///
 /// # Safety
 ///
 /// Structures of the hints are there.
-fn describe(asked: &Asked<'_>, name: &CStr) -> Option<*mut Info> {
+fn describe(asked: &Asked<'_>, name: &CStr, hwid: u64) -> Option<*mut Info> {
     let caps = asked.hints.granted();
-    let (tx_only, rx_only) = (FI_SEND, FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE);
     let info = zeroed::<Info>()?;
     // SAFETY: Fresh memory, as large as it has to be, and all of it valid as zeros. If there is none left, what was
     // allocated stays: the program has other sorrows.
     unsafe {
         (*info).caps = caps;
         (*info).addr_format = FI_ADDR_STR;
+        let (text, bytes) = copied(&address_of(hwid));
+        ((*info).src_addr, (*info).src_addrlen) = (text.cast(), bytes);
         if let Some(dest) = asked.dest {
             let (text, bytes) = copied(dest);
             ((*info).dest_addr, (*info).dest_addrlen) = (text.cast(), bytes);
         }
         let tx = zeroed::<TxAttr>()?;
         (*info).tx_attr = tx;
-        ((*tx).caps, (*tx).msg_order) = (caps & !rx_only, FI_ORDER_SAS);
+        ((*tx).caps, (*tx).msg_order) = (caps & SENDING, FI_ORDER_SAS);
         ((*tx).inject_size, (*tx).size, (*tx).iov_limit) = (INJECT, SENDS, PIECES);
         (*tx).op_flags = asked.hints.tx.map_or(0, |tx| tx.op_flags);
         let rx = zeroed::<RxAttr>()?;
         (*info).rx_attr = rx;
-        ((*rx).caps, (*rx).msg_order) = (caps & !tx_only, FI_ORDER_SAS);
+        ((*rx).caps, (*rx).msg_order) = (caps & RECEIVING, FI_ORDER_SAS);
         ((*rx).size, (*rx).iov_limit) = (asked.receives, PIECES);
         (*rx).total_buffered_recv = BUFFERED;
         (*rx).op_flags = asked.hints.rx.map_or(0, |rx| rx.op_flags);
@@ -101,8 +113,13 @@ fn domain(hints: &Hints<'_>, name: &CStr) -> Option<*mut DomainAttr> {
         let asked = hints.domain.map_or(FI_THREAD_UNSPEC, |domain| domain.threading);
         // All others demand less.
         (*domain).threading = if asked == FI_THREAD_UNSPEC { FI_THREAD_SAFE } else { asked };
-        ((*domain).control_progress, (*domain).data_progress) =
-            (FI_PROGRESS_AUTO, FI_PROGRESS_AUTO);
+        // A program that makes progress itself is served as well; it is told that it may go on doing so.
+        let progress = |of: fn(&DomainAttr) -> u32| {
+            let asked = hints.domain.map_or(FI_PROGRESS_UNSPEC, of);
+            if asked == FI_PROGRESS_UNSPEC { FI_PROGRESS_AUTO } else { asked }
+        };
+        (*domain).control_progress = progress(|domain| domain.control_progress);
+        (*domain).data_progress = progress(|domain| domain.data_progress);
         (*domain).resource_mgmt = FI_RM_ENABLED;
         let av_type = hints.domain.map_or(FI_AV_UNSPEC, |domain| domain.av_type);
         (*domain).av_type = if av_type == FI_AV_UNSPEC { FI_AV_TABLE } else { av_type };
@@ -209,7 +226,7 @@ pub unsafe extern "C" fn getinfo(
             continue;
         }
         let Ok(name) = CString::new(name) else { continue };
-        let Some(info) = describe(&asked, &name) else { return -FI_ENOMEM };
+        let Some(info) = describe(&asked, &name, hwid) else { return -FI_ENOMEM };
         // SAFETY: It is the place of the next one: `first`, or in the one before.
         unsafe {
             last.write(info);
@@ -229,9 +246,10 @@ pub unsafe extern "C" fn getinfo(
 unsafe fn free(info: *mut Info) {
     // SAFETY: The caller says that it is from `describe`: all of it is from malloc().
     unsafe {
-        let parts: [*mut std::ffi::c_void; 9] = [
+        let parts: [*mut std::ffi::c_void; 10] = [
             (*(*info).domain_attr).name.cast(),
             (*(*info).fabric_attr).name.cast(),
+            (*info).src_addr,
             (*info).dest_addr,
             (*info).tx_attr.cast(),
             (*info).rx_attr.cast(),
@@ -252,7 +270,7 @@ mod tests {
     fn what_is_described_is_what_is_accepted() {
         let (none, dest) = (Hints::NONE, c"weft://1/2/3");
         let asked = Asked { hints: &none, source: None, dest: Some(dest), receives: 7 };
-        let info = describe(&asked, c"weft5").expect("there is memory");
+        let info = describe(&asked, c"weft5", 0x57).expect("there is memory");
         // SAFETY: It is what was described, and is freed last.
         unsafe {
             let told = hints(info);
@@ -262,10 +280,73 @@ mod tests {
             assert_eq!(CStr::from_ptr((*info).dest_addr.cast()), dest);
             assert_eq!((*info).dest_addrlen, dest.count_bytes() + 1);
             assert_eq!((*(*info).rx_attr).size, 7);
-            assert_eq!((*(*info).tx_attr).caps & FI_RECV, 0);
-            assert_eq!((*(*info).rx_attr).caps & FI_SEND, 0);
+            assert_eq!((*(*info).tx_attr).caps, SENDING);
+            assert_eq!((*(*info).rx_attr).caps, RECEIVING);
+            let source = CStr::from_ptr((*info).src_addr.cast());
+            assert_eq!(source, c"weft://0000000000000057/0000/00000000");
+            assert_eq!((*info).src_addrlen, source.count_bytes() + 1);
+            // By it the port is found again.
+            assert!(is_source(source.to_str().expect("it is text"), "weft5", 0x57));
             assert!((*info).nic.is_null() && (*info).next.is_null());
             free(info);
+        }
+    }
+
+    /// Calls `look` with what is described for these hints.
+    fn described<R>(hints: &Hints<'_>, look: impl FnOnce(&Info) -> R) -> R {
+        let asked = Asked { hints, source: None, dest: None, receives: 7 };
+        let info = describe(&asked, c"weft0", 1).expect("there is memory");
+        // SAFETY: It is what was described, and is freed last.
+        unsafe {
+            let seen = look(&*info);
+            free(info);
+            seen
+        }
+    }
+
+    #[test]
+    fn progress_is_what_was_asked_for_or_automatic() {
+        let told = |hints: &Hints<'_>| {
+            described(hints, |info| {
+                // SAFETY: It is there.
+                let domain = unsafe { &*info.domain_attr };
+                (domain.control_progress, domain.data_progress)
+            })
+        };
+        assert_eq!(told(&Hints::NONE), (FI_PROGRESS_AUTO, FI_PROGRESS_AUTO));
+        // SAFETY: It is made of numbers and pointers, which may be 0.
+        let mut domain: DomainAttr = unsafe { std::mem::zeroed() };
+        for (asked, wanted) in [
+            (FI_PROGRESS_UNSPEC, FI_PROGRESS_AUTO),
+            (FI_PROGRESS_AUTO, FI_PROGRESS_AUTO),
+            (FI_PROGRESS_MANUAL, FI_PROGRESS_MANUAL),
+            (FI_PROGRESS_CONTROL_UNIFIED, FI_PROGRESS_CONTROL_UNIFIED),
+        ] {
+            (domain.control_progress, domain.data_progress) = (FI_PROGRESS_UNSPEC, asked);
+            let hints = Hints { domain: Some(&domain), ..Hints::NONE };
+            assert_eq!(hints.refused(7), None);
+            assert_eq!(told(&hints), (FI_PROGRESS_AUTO, wanted));
+            (domain.control_progress, domain.data_progress) = (asked, FI_PROGRESS_UNSPEC);
+            let hints = Hints { domain: Some(&domain), ..Hints::NONE };
+            assert_eq!(told(&hints), (wanted, FI_PROGRESS_AUTO));
+        }
+    }
+
+    #[test]
+    fn capabilities_of_a_domain_are_none_of_its_endpoints() {
+        for caps in [0, FI_MSG, FI_TAGGED, FI_MSG | FI_TAGGED | FI_DIRECTED_RECV, FI_TAGGED | FI_SEND] {
+            let hints = Hints { caps, ..Hints::NONE };
+            described(&hints, |info| {
+                // SAFETY: They are there.
+                let (tx, rx) = unsafe { ((*info.tx_attr).caps, (*info.rx_attr).caps) };
+                assert_eq!(info.caps & caps, caps);
+                assert_eq!((tx | rx) & !info.caps, 0, "{caps:#x}");
+                assert_eq!((tx | rx) & (FI_LOCAL_COMM | FI_REMOTE_COMM), 0, "{caps:#x}");
+                assert_eq!(tx & (FI_MSG | FI_TAGGED), info.caps & (FI_MSG | FI_TAGGED));
+                assert_eq!(rx & (FI_MSG | FI_TAGGED), info.caps & (FI_MSG | FI_TAGGED));
+                assert_eq!(tx & FI_RECV, 0);
+                assert_eq!(rx & FI_SEND, 0);
+            });
         }
     }
 

@@ -42,6 +42,8 @@ static int hints(void)
 	CHECK(!(info->domain_attr->mr_mode & (FI_MR_LOCAL | FI_MR_ENDPOINT)));
 	CHECK(info->domain_attr->control_progress == FI_PROGRESS_AUTO);
 	CHECK(info->domain_attr->data_progress == FI_PROGRESS_AUTO);
+	CHECK(!strncmp(info->src_addr, "weft://", 7));
+	CHECK(info->src_addrlen == strlen(info->src_addr) + 1);
 	CHECK(info->addr_format == FI_ADDR_STR && !(info->caps & (FI_RMA | FI_ATOMIC)));
 	CHECK(!strcmp(info->fabric_attr->prov_name, "weft"));
 	fi_freeinfo(info);
@@ -49,6 +51,10 @@ static int hints(void)
 	CHECK(!strcmp(info->dest_addr, "weft://1/2/3") && info->dest_addrlen == 13);
 	fi_freeinfo(info);
 	CHECK(fi_getinfo(VERSION, "10.0.0.1", NULL, 0, h, &info) == -FI_ENODATA);
+	h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	OK(fi_getinfo(VERSION, NULL, NULL, 0, h, &info));
+	CHECK(info->domain_attr->data_progress == FI_PROGRESS_MANUAL);
+	fi_freeinfo(info);
 	fi_freeinfo(h);
 	refused(hints_for(FI_RMA));
 	refused(hints_for(FI_ATOMIC));
