@@ -20,7 +20,8 @@ def prepared(bench):
     if kernel.variant():
         raise Skip("this kernel has no overlay file system")
     shares = mpirun.shares() | {"fabtests": paths.env("fabtests")}
-    lab = bench.shape("mpi", topology.chain(2), shares=shares, memory=2048)
+    # Two of the largest programs of fabtests in a host, or a benchmark.
+    lab = bench.shape("mpi", topology.chain(2), shares=shares, memory=3072 if WHOLE else 2048)
     for host in lab.hosts.values():
         mount(host, *mpirun.LAYERS)
     return lab
