@@ -24,8 +24,7 @@ const SPARE: usize = 256;
 const MANY: usize = 1024;
 /// Capabilities that an endpoint that sends has, and one that receives. Those of the domain are of neither.
 const SENDING: u64 = FI_MSG | FI_TAGGED | FI_SEND;
-const RECEIVING: u64 =
-    FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
+const RECEIVING: u64 = FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
 
 /// A structure of zeros that libfabric frees.
 fn zeroed<T>() -> Option<*mut T> {
@@ -334,7 +333,9 @@ mod tests {
 
     #[test]
     fn capabilities_of_a_domain_are_none_of_its_endpoints() {
-        for caps in [0, FI_MSG, FI_TAGGED, FI_MSG | FI_TAGGED | FI_DIRECTED_RECV, FI_TAGGED | FI_SEND] {
+        for caps in
+            [0, FI_MSG, FI_TAGGED, FI_MSG | FI_TAGGED | FI_DIRECTED_RECV, FI_TAGGED | FI_SEND]
+        {
             let hints = Hints { caps, ..Hints::NONE };
             described(&hints, |info| {
                 // SAFETY: They are there.
