@@ -95,20 +95,22 @@ impl WaitQueue {
     /// themselves, and soon.
     ///
     /// Wraps `add_wait_queue()` and `wait_woken()`, `include/linux/wait.h`. `done` may sleep.
-    pub(crate) fn wait_through(&self, mut done: impl FnMut() -> bool) {
-        let mut entry = MaybeUninit::<bindings::wait_queue_entry>::uninit();
-        let entry = entry.as_mut_ptr();
-        // SAFETY: As in `sleep`.
-        unsafe {
-            bindings::init_wait_entry(entry, 0);
-            (*entry).func = Some(bindings::woken_wake_function);
-            bindings::add_wait_queue(self.head.get(), entry);
-            while !done() {
-                let forever = MAX_SCHEDULE_TIMEOUT as c_long;
-                bindings::wait_woken(entry, TASK_UNINTERRUPTIBLE as c_uint, forever);
-            }
-            bindings::remove_wait_queue(self.head.get(), entry);
-        }
+    pub(crate) fn wait_through(&self, done: impl FnMut() -> bool) {
+        // Nothing else ends it.
+        let _ = self.sleep(done, MAX_SCHEDULE_TIMEOUT as c_long, TASK_UNINTERRUPTIBLE);
+    }
+
+    /// As [`WaitQueue::wait_through`], until `deadline` at the latest.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if `done` returns false until then.
+    pub(crate) fn wait_through_until(
+        &self,
+        done: impl FnMut() -> bool,
+        deadline: &Deadline,
+    ) -> Result {
+        self.sleep(done, deadline.jiffies(), TASK_UNINTERRUPTIBLE)
     }
 
     /// Sleeps until `done`, which may sleep itself, returns true.
@@ -119,7 +121,7 @@ impl WaitQueue {
     ///
     /// `ERESTARTSYS` if a signal is pending.
     pub(crate) fn wait(&self, done: impl FnMut() -> bool) -> Result {
-        self.sleep(done, MAX_SCHEDULE_TIMEOUT as c_long)
+        self.sleep(done, MAX_SCHEDULE_TIMEOUT as c_long, TASK_INTERRUPTIBLE)
     }
 
     /// As [`WaitQueue::wait`], for at most `timeout` milliseconds.
@@ -128,12 +130,13 @@ impl WaitQueue {
     ///
     /// `ERESTARTSYS` if a signal is pending; `ETIMEDOUT` if `done` returns false for that long.
     pub(crate) fn wait_ms(&self, done: impl FnMut() -> bool, timeout: Msecs) -> Result {
-        self.sleep(done, jiffies_of(timeout))
+        self.sleep(done, jiffies_of(timeout), TASK_INTERRUPTIBLE)
     }
 
     /// Calls `done` in the state `TASK_RUNNING`, so that it may sleep itself (for a mutex). A wake-up in
-    /// the meantime is kept in the entry: [`bindings::wait_woken`] returns at once.
-    fn sleep(&self, mut done: impl FnMut() -> bool, mut jiffies: c_long) -> Result {
+    /// the meantime is kept in the entry: [`bindings::wait_woken`] returns at once. Signals end it if `state` is
+    /// `TASK_INTERRUPTIBLE`.
+    fn sleep(&self, mut done: impl FnMut() -> bool, mut jiffies: c_long, state: c_int) -> Result {
         let mut entry = MaybeUninit::<bindings::wait_queue_entry>::uninit();
         let entry = entry.as_mut_ptr();
         // SAFETY: The entry is initialised, does not move and is off the queue when this returns.
@@ -145,13 +148,13 @@ impl WaitQueue {
                 if done() {
                     break Ok(());
                 }
-                if kernel::current!().signal_pending() {
+                if state == TASK_INTERRUPTIBLE && kernel::current!().signal_pending() {
                     break Err(ERESTARTSYS);
                 }
                 if jiffies == 0 {
                     break Err(ETIMEDOUT);
                 }
-                jiffies = bindings::wait_woken(entry, TASK_INTERRUPTIBLE as c_uint, jiffies);
+                jiffies = bindings::wait_woken(entry, state as c_uint, jiffies);
             };
             bindings::remove_wait_queue(self.head.get(), entry);
             result
