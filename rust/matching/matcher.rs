@@ -4,7 +4,7 @@
 
 use super::{
     lists::{Cleared, Lists, Member, Needs, Peers, Source},
-    peer::{is_for_envelopes, waiters, Above, Connected, Payload, Peer, SERVICE},
+    peer::{is_for_envelopes, waiters, Above, Connected, Payload, Peer, SERVICE, TIMEOUT_MS},
     EAGER, PEERS,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
         client::{Channel, Listener, Port},
         errno::{ECONNABORTED, EHOSTUNREACH, EPROTO},
         ext::weft_destination,
-        waitq::{Callback, WaitQueue, Woken},
+        waitq::{Callback, Deadline, WaitQueue, Woken},
         work,
     },
 };
@@ -179,14 +179,22 @@ impl Matcher {
         let listening = self.listening.lock().take();
         drop(listening);
         work::cancel_delayed(self);
-        let mut n = 0;
-        while let Some(peer) = self.peer(n) {
-            peer.close();
-            n += 1;
-        }
+        // All at once, so that a host that does not end its session delays no other.
+        let deadline = Deadline::new(TIMEOUT_MS);
+        self.each(|peer| peer.finish());
+        self.each(|peer| peer.close(&deadline));
         // They have references to this.
         let peers = core::mem::replace(&mut *self.peers.lock(), KVVec::new());
         drop(peers);
+    }
+
+    /// Calls `f` with each host, without a lock.
+    fn each(&self, f: impl Fn(&Arc<Peer>)) {
+        let mut n = 0;
+        while let Some(peer) = self.peer(n) {
+            f(&peer);
+            n += 1;
+        }
     }
 
     /// Accepts the connections that wait.

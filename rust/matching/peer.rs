@@ -5,6 +5,14 @@
 //! One work item a host connects, takes what comes and gives it to the interfaces, and sends their answers. It waits for
 //! no interface and no other host. When either channel ends, the session does: its number changes, and all that
 //! is under way is over. This file must not know what envelopes say.
+//!
+//! # The end
+//!
+//! A host that closes its last interface may just have answered, by a channel that it has made for that answer alone. If
+//! it closed both channels then, its peer, which still accepts the one, might see the other one closed, end the session,
+//! and report as lost what has arrived. That peer cannot tell: a channel that comes while the other one is over may be of
+//! the next session. So the host closes neither. It sends its answers, and behind them that no more will come; the peer, when
+//! it has taken them all, ends the session. A host that does not is waited for as long as a connection takes.
 
 use super::REPLIES;
 use crate::{
@@ -13,7 +21,7 @@ use crate::{
         client::{Channel, Pieces},
         errno::{ECONNRESET, ENOTCONN, EPROTO},
         ext::{self, weft_channel_attr, weft_destination},
-        waitq::{Callback, WaitQueue, Woken},
+        waitq::{Callback, Deadline, WaitQueue, Woken},
         work,
     },
 };
@@ -33,8 +41,8 @@ pub(super) const SERVICE: u32 = ext::WEFT_SERVICE_KERNEL + 1;
 /// A channel: its bulk ring has room for some of the longest messages.
 const CELLS: u32 = 256;
 const BULK: u32 = 128 << 10;
-/// How long to wait for an answer to a connection.
-const TIMEOUT_MS: Msecs = 2000;
+/// How long to wait for an answer to a connection, and for peers to end their sessions.
+pub(super) const TIMEOUT_MS: Msecs = 2000;
 /// Envelopes that are taken in one run.
 const BUDGET: usize = 64;
 
@@ -168,6 +176,9 @@ pub(super) struct Peer {
     starved: Atomic<bool>,
     /// The session that is to end: more answers were to be sent than there can be, or nonsense has come. 0: none.
     broken: Atomic<u32>,
+    /// No interface is left: the peer is to be told, behind the answers, that no more will come.
+    ending: Atomic<bool>,
+    /// It was told, or this host waits no longer: nothing is sent.
     closed: Atomic<bool>,
     /// There is room for answers, or none waits.
     #[pin]
@@ -209,6 +220,7 @@ impl Peer {
                 wanted: Atomic::new(false),
                 starved: Atomic::new(false),
                 broken: Atomic::new(0),
+                ending: Atomic::new(false),
                 closed: Atomic::new(false),
                 room <- WaitQueue::new(c"weft matching room", kernel::static_lock_class!()),
                 work <- new_delayed_work!("weft matching peer"),
@@ -280,6 +292,9 @@ impl Peer {
 
     /// Sends an answer, now or later. Without a place for it the session ends.
     pub(super) fn reply(self: &Arc<Self>, what: &Envelope) {
+        if self.closed.load(Relaxed) {
+            return;
+        }
         if !self.replies.lock().push(what.encode()) {
             self.broken.store(self.epoch(), Relaxed);
         }
@@ -339,11 +354,25 @@ impl Peer {
         self.room.wake_all();
     }
 
-    /// Closes the channels for good, when the answers that wait are sent, or after as long as a connection takes. The work
-    /// item does not run any more. Sleeps.
-    pub(super) fn close(self: &Arc<Self>) {
-        let is_empty = || self.replies.lock().count == 0;
-        let _ = self.room.wait_ms(is_empty, TIMEOUT_MS);
+    /// Has the peer told, behind the answers that wait, that no more will come: it ends the session then.
+    pub(super) fn finish(self: &Arc<Self>) {
+        self.ending.store(true, Relaxed);
+        self.hurry();
+    }
+
+    /// Returns whether the peer has all answers, if it takes any.
+    fn is_finished(&self) -> bool {
+        let is_empty = self.replies.lock().count == 0;
+        is_empty && self.outgoing.lock().is_none()
+    }
+
+    /// Closes the channels for good, when the peer has ended the session, or at `deadline`. [`Self::finish`] was called. The
+    /// work item does not run any more. Sleeps.
+    pub(super) fn close(self: &Arc<Self>, deadline: &Deadline) {
+        // Also if the process was killed: its peers are told of what it has received.
+        let _ = self
+            .room
+            .wait_through_until(|| self.is_finished(), deadline);
         self.closed.store(true, Relaxed);
         self.lose(self.epoch());
         work::cancel_delayed(self);
@@ -422,8 +451,11 @@ impl Peer {
     fn answer(self: &Arc<Self>) -> core::result::Result<(), u32> {
         let outgoing = self.outgoing.lock();
         let epoch = self.epoch();
-        match outgoing.as_ref().map(|connected| self.answer_by(connected)) {
-            Some(Err(e)) if e != EAGAIN => Err(epoch),
+        let Some(connected) = outgoing.as_ref().filter(|_| !self.closed.load(Relaxed)) else {
+            return Ok(());
+        };
+        match self.answer_by(connected) {
+            Err(e) if e != EAGAIN => Err(epoch),
             _ => Ok(()),
         }
     }
@@ -436,6 +468,11 @@ impl Peer {
             transmit(connected, &words, &[])?;
             self.replies.lock().pop();
         }
+        if self.ending.load(Relaxed) {
+            connected.channel.finish()?;
+            // Once: the caller has locked the end.
+            self.closed.store(true, Relaxed);
+        }
         self.room.wake_all();
         Ok(())
     }
@@ -443,7 +480,8 @@ impl Peer {
     /// Connects for answers that wait, and for what interfaces want to send. Fails with the session that is over.
     fn connect(self: &Arc<Self>) -> core::result::Result<(), u32> {
         let (epoch, had) = (self.epoch(), self.has_incoming());
-        let wanted = self.wanted.load(Relaxed) || self.replies.lock().count != 0;
+        let sends = self.wanted.load(Relaxed) && !self.ending.load(Relaxed);
+        let wanted = sends || self.replies.lock().count != 0;
         if !wanted || self.closed.load(Relaxed) || self.outgoing.lock().is_some() {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 something goes. What one host alone can tell is in the kselftest of that name."""
 
 import contextlib
+import shlex
 import signal
 import time
 
@@ -40,7 +41,7 @@ def prepared(lab):
 @contextlib.contextmanager
 def serving(host, size, port=0):
     """A target, and its address as words."""
-    with running(host, matcher("serve", port, size)) as job:
+    with running(host, matcher("serve", port, size, 0)) as job:
         yield job, job.expect(r"^(\d+) (\d+) (\d+)$", 30).group(0)
 
 
@@ -153,6 +154,48 @@ def again(bench):
             raise Mismatch(f"{[(n, line) for n, line in enumerate(told) if line != '1 0']}")
         if not job.running:
             raise Mismatch(f"the target ended: {job.wait(5)}")
+
+
+@test("L-7: the message with which a program ends, the last one of its host, has arrived, and its source is told so")
+def last(bench):
+    lab = prepared(bench.pair())
+    h1, h2 = lab["h1"], lab["h2"]
+    # Its own messages keep h1 busy, so that it may find one channel closed before it has accepted the other one.
+    with serving(h1, 60) as (_, own), running(h1, matcher("send", 0, own, 60, 0)):
+        for size, count in ((60, 60), (4000, 20), (300_000, 10)):
+            each = f"for n in $(seq {count}); do {matcher('serve', 0, size, 1)} || exit; done"
+            with running(h2, f"sh -c {shlex.quote(each)}") as job:
+                since = time.monotonic()
+                for n in range(count):
+                    # The next one opens its interface when the one before has closed it.
+                    address = job.expect(rf"^(?:\d+ \d+ \d+\n){{{n}}}(\d+ \d+ \d+)$", 30).group(1)
+                    told = sent(h1, address, size, 1)
+                    if told != (1, 0):
+                        raise Mismatch(f"message {n} of {size} bytes: {told}")
+                job.wait(30).must()
+                bench.note(f"{size} bytes: {count} programs in {time.monotonic() - since:.1f} s")
+
+
+@test("L-7: messages that wait at a program that is killed end with an error at once")
+def waiting(bench):
+    lab = prepared(bench.pair())
+    h1, h2 = lab["h1"], lab["h2"]
+    # A header that has come is answered, also by the last program of its host; what there was no space for may come again
+    # while the host closes.
+    for size, errors in ((60, (ENXIO, EHOSTUNREACH, ECONNRESET)), (300_000, (ENXIO,))):
+        with serving(h2, size) as (job, address):
+            job.kill(signal.SIGSTOP)
+            # One more than it has posted buffers for.
+            with running(h1, matcher("send", 0, address, size, 9)) as sender:
+                time.sleep(1)
+                if not sender.running:
+                    raise Mismatch(f"{size} bytes: there was an answer: {sender.wait(5)}")
+                since = time.monotonic()
+                job.kill(signal.SIGKILL)
+                arrived, error = map(int, sender.wait(20 * kernel.patience()).must().out.split())
+                took = time.monotonic() - since
+            if arrived != 8 or error not in errors or took > SOON * kernel.patience():
+                raise Mismatch(f"{arrived} messages of {size} bytes, then {error} after {took:.1f} s")
 
 
 @test("L-7: messages to a program that is killed end with an error, and nothing of it is left")

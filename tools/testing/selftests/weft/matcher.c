@@ -2,7 +2,8 @@
 /*
  * Messages between matching interfaces of hosts, for tests of the lab:
  *
- *	matcher serve PORT BYTES	says its address, and receives until it is killed
+ *	matcher serve PORT BYTES COUNT	says its address, and receives so many messages, 0: until it
+ *					is killed
  *	matcher mute PORT		says its address, and has no room for events
  *	matcher send PORT HWID ENDPOINT GENERATION BYTES COUNT
  *					sends so many messages, 0: until one fails; says how many
@@ -27,7 +28,7 @@ static void append(struct mi *m, uint8_t *memory, size_t bytes, unsigned int n)
 	command(m, buffer(memory + n * bytes, bytes, TAG, n));
 }
 
-static int serve(unsigned int port, size_t bytes)
+static int serve(unsigned int port, size_t bytes, unsigned int count)
 {
 	uint8_t *memory = malloc(BUFFERS * bytes + 1), *want = malloc(bytes + 1);
 	struct weft_match_event e;
@@ -42,7 +43,7 @@ static int serve(unsigned int port, size_t bytes)
 		return 2;
 	printf("%llu %u %u\n", m.at.hwid, m.at.endpoint, m.at.generation);
 	fflush(stdout);
-	for (;;) {
+	for (n = 0; !count || n < count; n++) {
 		e = next_ms(&m, -1);
 		if (e.kind != WEFT_MATCH_RECEIVED)
 			return 3;
@@ -52,6 +53,7 @@ static int serve(unsigned int port, size_t bytes)
 			return 1;
 		append(&m, memory, bytes, e.context);
 	}
+	return 0;
 }
 
 /* Takes messages, and can say nothing of them: their source has no answer. */
@@ -112,8 +114,9 @@ static int send_(char **argv)
 
 int main(int argc, char **argv)
 {
-	if (argc == 4 && !strcmp(argv[1], "serve"))
-		return serve(strtoul(argv[2], NULL, 0), strtoul(argv[3], NULL, 0));
+	if (argc == 5 && !strcmp(argv[1], "serve"))
+		return serve(strtoul(argv[2], NULL, 0), strtoul(argv[3], NULL, 0),
+			     strtoul(argv[4], NULL, 0));
 	if (argc == 3 && !strcmp(argv[1], "mute"))
 		return mute(strtoul(argv[2], NULL, 0));
 	if (argc == 8 && !strcmp(argv[1], "send"))
