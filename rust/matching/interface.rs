@@ -227,11 +227,8 @@ impl Member for Interface {
                 let to = state
                     .operation(peer, what.cookie)
                     .and_then(|o| o.to.clone());
-                let flow = to.and_then(|to| state.flows.iter_mut().find(|flow| flow.to.is(&to)));
-                if let Some(flow) = flow {
-                    if flow.source.no_space(sequence).is_ok() {
-                        flow.sending = None;
-                    }
+                if let Some(to) = to {
+                    state.go_back(&to, sequence);
                 }
             }
             Body::Resume => {

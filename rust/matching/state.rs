@@ -291,6 +291,24 @@ impl State {
         }
     }
 
+    /// Goes back to a message that its target had no space for. That, and what was sent behind it, has not arrived: if the
+    /// session ends now, it was not sent.
+    pub(super) fn go_back(&mut self, to: &To, sequence: u32) {
+        let Some(flow) = self.flows.iter_mut().find(|flow| flow.to.is(to)) else {
+            return;
+        };
+        if flow.source.no_space(sequence).is_err() {
+            return;
+        }
+        flow.sending = None;
+        for operation in self.operations.iter_mut().flatten() {
+            let behind = operation.sequence.wrapping_sub(sequence) < OPERATIONS as u32;
+            if behind && operation.phase == Phase::Sent && operation.is_to(to) {
+                operation.phase = Phase::Waiting;
+            }
+        }
+    }
+
     /// Frees the place of an operation, and the memory that goes with it.
     pub(super) fn free_operation(&mut self, n: usize) {
         let Some(operation) = self.operations.get_mut(n).and_then(Option::take) else {
