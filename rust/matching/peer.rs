@@ -8,11 +8,12 @@
 //!
 //! # The end
 //!
-//! A host that closes its last interface may just have answered, by a channel that it has made for that answer alone. If
-//! it closed both channels then, its peer, which still accepts the one, might see the other one closed, end the session,
-//! and report as lost what has arrived. That peer cannot tell: a channel that comes while the other one is over may be of
-//! the next session. So the host closes neither. It sends its answers, and behind them that no more will come; the peer, when
-//! it has taken them all, ends the session. A host that does not is waited for as long as a connection takes.
+//! A host that closes its last interface may just have answered, by a channel that it has made for that answer
+//! alone. If it closed both channels then, its peer, which still accepts the one, might see the other one closed,
+//! end the session, and report as lost what has arrived. That peer cannot tell: a channel that comes while the
+//! other one is over may be of the next session. So the host closes neither. It sends its answers, and behind them
+//! that no more will come; the peer, when it has taken them all, ends the session. A host that does not is waited
+//! for as long as a connection takes.
 
 use super::REPLIES;
 use crate::{
@@ -366,8 +367,8 @@ impl Peer {
         is_empty && self.outgoing.lock().is_none()
     }
 
-    /// Closes the channels for good, when the peer has ended the session, or at `deadline`. [`Self::finish`] was called. The
-    /// work item does not run any more. Sleeps.
+    /// Closes the channels for good, when the peer has ended the session, or at `deadline`. [`Self::finish`] was
+    /// called. The work item does not run any more. Sleeps.
     pub(super) fn close(self: &Arc<Self>, deadline: &Deadline) {
         // Also if the process was killed: its peers are told of what it has received.
         let _ = self

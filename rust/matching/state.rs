@@ -291,8 +291,8 @@ impl State {
         }
     }
 
-    /// Goes back to a message that its target had no space for. That, and what was sent behind it, has not arrived: if the
-    /// session ends now, it was not sent.
+    /// Goes back to a message that its target had no space for. That, and what was sent behind it, has not arrived: if
+    /// the session ends now, it was not sent.
     pub(super) fn go_back(&mut self, to: &To, sequence: u32) {
         let Some(flow) = self.flows.iter_mut().find(|flow| flow.to.is(to)) else {
             return;

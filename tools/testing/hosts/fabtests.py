@@ -40,9 +40,9 @@ EXCLUDED = {
     r"^fi_rdm_atomic": "atomic operations, likewise",
     r"^fi_av_test": "addresses of the Internet, one after the other; shm, sm2 and lpp leave it out, too",
 }
-# A program allocates and clears, twice for each message of a window, as many bytes as the longest message of any test has:
-# 1 GiB in all, which two programs of a host do not have, and which takes seconds. These words make it less. A test of one
-# size is given that which it has in any case; fi_resmgmt_test alone can be told neither (see ofi.prepared).
+# A program allocates and clears, twice for each message of a window, as many bytes as the longest message of any test
+# has: 1 GiB in all, which two programs of a host do not have, and which takes seconds. These words make it less. A test
+# of one size is given that which it has in any case; fi_resmgmt_test alone can be told neither (see ofi.prepared).
 LESS = {
     r"_pingpong": ("-W", 1),
     r"_bw": ("-W", 16),

@@ -180,8 +180,8 @@ def last(bench):
 def waiting(bench):
     lab = prepared(bench.pair())
     h1, h2 = lab["h1"], lab["h2"]
-    # A header that has come is answered, also by the last program of its host; what there was no space for may come again
-    # while the host closes.
+    # A header that has come is answered, also by the last program of its host; what there was no space for may come
+    # again while the host closes.
     for size, errors in ((60, (ENXIO, EHOSTUNREACH, ECONNRESET)), (300_000, (ENXIO,))):
         with serving(h2, size) as (job, address):
             job.kill(signal.SIGSTOP)
