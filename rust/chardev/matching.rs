@@ -15,11 +15,13 @@ use kernel::prelude::*;
 
 /// `WEFT_MATCH_OPEN`.
 pub(super) fn open(call: &Call<'_>, mut open: weft_match_open) -> Result {
-    check(open.flags & !ext::WEFT_MATCH_ANY == 0)?;
+    let known = ext::WEFT_MATCH_ANY | ext::WEFT_MATCH_HANDS_OVER;
+    check(open.flags & !known == 0)?;
     check((1..=ext::WEFT_MATCH_MAX_ENTRIES).contains(&open.entries))?;
     check((open.traffic_class as usize) < TRAFFIC_CLASSES)?;
     let wanted = Wanted {
         matching: open.flags & ext::WEFT_MATCH_ANY == 0,
+        hands_over: open.flags & ext::WEFT_MATCH_HANDS_OVER != 0,
         entries: open.entries,
         class: open.traffic_class as u8,
         shape: Shape {

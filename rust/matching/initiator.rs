@@ -1,58 +1,176 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages that an interface sends: from a slot of its ring to the event that they are over.
+//! What an interface begins: messages, gets and atomic operations, from slots of its ring to the event that they are over.
 //!
-//! The bytes of a short message are copied when it begins, so that it can be sent again after NO_SPACE whatever has become
-//! of the memory of the process; those of a long one are read when its target asks for them.
+//! The bytes of a short message, and the operands of an atomic operation, are copied when it begins, so that it can be
+//! sent again after NO_SPACE whatever has become of the memory of the process; those of a long message are read when its
+//! target asks for them. What is got is a [`Pull`].
 
 use super::{
     interface::{Interface, Worker},
+    operation::{Bytes, Operation, Phase},
+    pull::{Pull, Purpose},
     rings::Ring,
-    state::{cookie_of, Asked, Bytes, Flow, Operation, Phase, State, To},
+    to::To,
     EAGER, OPERATIONS,
 };
 use crate::{
     proto::{
-        envelope::{Address, Body, Envelope},
-        matching::flow,
-        slot::{self, Event, Kind, Op, Slot, BYTES, WORDS},
+        envelope::{self, Address, Envelope},
+        matching::{atomic::Change, retry::Class},
+        slot::{self, Event, Kind, More, Op, Slot, BYTES, WORDS},
     },
-    sys::errno::ECONNRESET,
+    sys::clock,
 };
-use kernel::{bindings, prelude::*};
+use kernel::prelude::*;
 
 /// Returns the number of an error, for an event.
 pub(super) fn errno(e: Error) -> u32 {
     e.to_errno().unsigned_abs()
 }
 
-/// What the bytes of a message are, or why it is over.
-type Begun = core::result::Result<(To, Bytes), u32>;
+/// A command: all of its slots.
+struct Said {
+    /// `None`: it makes no sense.
+    slot: Option<Slot>,
+    more: Option<More>,
+    inline: Option<[u64; WORDS]>,
+    context: u64,
+    slots: u64,
+}
+
+/// What is asked for.
+struct Wanted {
+    slot: Slot,
+    offset: Option<u64>,
+    change: envelope::Change,
+    /// Bytes that go with it.
+    payload: usize,
+    /// Where values to compare with are, which are the second half of those bytes.
+    compare: Option<u64>,
+    /// Where to, and how many: bytes that are got.
+    gets: Option<(u64, u64)>,
+    class: Class,
+}
+
+/// An operation on nothing.
+const NO_CHANGE: envelope::Change = envelope::Change {
+    operation: 0,
+    integer: 0,
+    fetches: false,
+};
+
+impl Said {
+    /// Checks the command. `EINVAL`.
+    fn check(&self) -> Result<Wanted> {
+        let slot = self.slot.ok_or(EINVAL)?;
+        let known = self
+            .more
+            .and_then(|more| Change::of(more.operation, more.integer));
+        let (mut change, mut compare, mut gets) = (NO_CHANGE, None, None);
+        let mut retries = false;
+        let payload = match slot.op {
+            Op::Get => {
+                gets = Some((slot.address, slot.length));
+                retries = true;
+                0
+            }
+            Op::Atomic | Op::Fetch => {
+                let (more, known) = self.more.zip(known).ok_or(EINVAL)?;
+                change = envelope::Change {
+                    operation: more.operation,
+                    integer: more.integer,
+                    fetches: slot.op == Op::Fetch,
+                };
+                gets = change.fetches.then_some((more.result, slot.length));
+                compare = known.operation.compares().then_some(more.compare);
+                retries = known.operation.only_reads();
+                if retries && !change.fetches {
+                    return Err(EINVAL);
+                }
+                known.operands(slot.length).ok_or(EINVAL)?
+            }
+            _ if self.inline.is_some() || slot.length <= EAGER as u64 => slot.length,
+            _ => 0,
+        };
+        let ranges = [
+            Some((slot.address, slot.length)),
+            gets,
+            compare.map(|at| (at, slot.length)),
+        ];
+        let mut ranges = ranges.into_iter().flatten();
+        let wraps = ranges.any(|(at, length)| at.checked_add(length).is_none());
+        let too_long = self.inline.is_some() && payload > BYTES as u64;
+        let again = slot.has(slot::RETRY);
+        if wraps || too_long || again && !retries {
+            return Err(EINVAL);
+        }
+        Ok(Wanted {
+            slot,
+            offset: self.more.map(|more| more.offset),
+            change,
+            payload: usize::try_from(payload)?,
+            compare,
+            gets,
+            class: match again {
+                true => Class::Idempotent,
+                false => Class::Ordered,
+            },
+        })
+    }
+}
 
 impl Interface {
-    /// Begins the message of the next slot. Returns whether there was one, and places for it.
+    /// Copies the slots of the next command; `None`: they are not all produced.
+    fn read(&self, worker: &mut Worker) -> Option<Said> {
+        let words = self.rings.slot(&mut worker.counts, Ring::Initiator, 0)?;
+        let mut said = Said {
+            slot: Slot::decode(&words).filter(Slot::is_of_initiator),
+            more: None,
+            inline: None,
+            context: words.get(1).copied().unwrap_or(0),
+            slots: 1,
+        };
+        let Some(slot) = said.slot else {
+            return Some(said);
+        };
+        if slot.has_more() {
+            let words = self.rings.slot(&mut worker.counts, Ring::Initiator, 1)?;
+            said.slots += 1;
+            said.more = More::decode(&words);
+            if said.more.is_none() {
+                said.slot = None;
+            }
+        }
+        if slot.has(slot::INLINE) {
+            let ahead = said.slots;
+            said.inline = Some(
+                self.rings
+                    .slot(&mut worker.counts, Ring::Initiator, ahead)?,
+            );
+            said.slots += 1;
+        }
+        Some(said)
+    }
+
+    /// Begins what the next command asks for. Returns whether there was one, and places for it.
     pub(super) fn begin(&self, worker: &mut Worker) -> bool {
-        let Some(words) = self.rings.slot(&mut worker.counts, Ring::Initiator, 0) else {
+        let Some(said) = self.read(worker) else {
             return false;
         };
-        let slot = Slot::decode(&words).filter(|slot| slot.op == Op::Put);
-        let inline = match slot.filter(|slot| slot.has(slot::INLINE)) {
-            // It comes with its slot, or is waited for.
-            Some(_) => match self.rings.slot(&mut worker.counts, Ring::Initiator, 1) {
-                Some(words) => Some(words),
-                None => return false,
-            },
-            None => None,
-        };
+        let wanted = said.check();
         let mut state = self.state.lock();
         let free = state.operations.iter().position(Option::is_none);
         let Some(n) = free else {
             return false;
         };
-        let copies = slot.is_some_and(|slot| {
-            !slot.has(slot::INLINE) && (1..=EAGER as u64).contains(&slot.length)
-        });
-        let copy = match copies {
+        let gets = wanted.as_ref().is_ok_and(|wanted| wanted.gets.is_some());
+        let pull = state.place_of_get();
+        if gets && pull.is_none() {
+            return false;
+        }
+        let copies = wanted.as_ref().is_ok_and(|wanted| wanted.payload > 0);
+        let copy = match copies && said.inline.is_none() {
             true => match state.copies.pop() {
                 Some(copy) => Some(copy),
                 None => return false,
@@ -60,111 +178,96 @@ impl Interface {
             false => None,
         };
         drop(state);
-        let used = 1 + u64::from(inline.is_some());
-        let begun = match &slot {
-            Some(slot) => self.prepare(slot, inline, copy),
-            None => Err(bindings::EINVAL),
-        };
+        let mut operation = operation_of(&said);
+        let mut class = Class::Ordered;
+        let prepared = wanted.and_then(|wanted| {
+            class = wanted.class;
+            self.prepare(&wanted, said.inline, copy, &mut operation)
+        });
         self.rings
-            .consume(&mut worker.counts, Ring::Initiator, used);
-        let context = words.get(1).copied().unwrap_or(0);
-        self.note(n, context, slot.as_ref(), begun);
+            .consume(&mut worker.counts, Ring::Initiator, said.slots);
+        let mut state = self.state.lock();
+        match prepared {
+            Ok(Some(mut got)) => {
+                got.tag = state.next_tag();
+                got.purpose = Purpose::Operation(n);
+                operation.pull = pull;
+                if let Some(place) = pull.and_then(|pull| state.pulls.get_mut(pull)) {
+                    *place = Some(got);
+                }
+            }
+            Ok(None) => {}
+            Err(e) => {
+                operation.to = None;
+                operation.phase = Phase::Over(errno(e), 0);
+            }
+        }
+        state.begin(n, class, operation);
         true
     }
 
-    /// Finds the host, and copies the bytes.
-    fn prepare(&self, slot: &Slot, inline: Option<[u64; WORDS]>, copy: Option<KVVec<u8>>) -> Begun {
-        let bytes = self.bytes_of(slot, inline, copy)?;
-        let checked = slot.address.checked_add(slot.length).ok_or(EINVAL);
-        let named = checked.and_then(|_| self.matcher.named(slot.hwid));
-        match named {
-            Ok(peer) => {
-                let to = To {
-                    epoch: peer.epoch(),
-                    peer,
-                    address: Address {
-                        endpoint: slot.endpoint,
-                        generation: slot.generation,
-                    },
-                };
-                Ok((to, bytes))
-            }
-            Err(e) => {
-                self.give_back(bytes);
-                Err(errno(e))
-            }
-        }
-    }
-
-    fn bytes_of(
+    /// Finds the host, copies the bytes, and allocates memory for those that are got.
+    fn prepare(
         &self,
-        slot: &Slot,
+        wanted: &Wanted,
         inline: Option<[u64; WORDS]>,
         copy: Option<KVVec<u8>>,
-    ) -> core::result::Result<Bytes, u32> {
+        operation: &mut Operation,
+    ) -> Result<Option<Pull>> {
+        let slot = &wanted.slot;
+        operation.offset = wanted.offset;
+        operation.change = wanted.change;
+        operation.payload = wanted.payload;
         if let Some(words) = inline {
-            if slot.length > BYTES as u64 {
-                return Err(bindings::EINVAL);
-            }
             let mut raw = [0; BYTES];
             for (raw, word) in raw.chunks_exact_mut(8).zip(words) {
                 raw.copy_from_slice(&word.to_ne_bytes());
             }
-            return Ok(Bytes::InRing(raw));
+            operation.bytes = Bytes::InRing(raw);
+        } else if let Some(mut copy) = copy {
+            let read = self.load_operands(wanted, copy.get_mut(..wanted.payload).ok_or(EINVAL));
+            // Given back with the operation.
+            operation.bytes = Bytes::Copied(copy);
+            read?;
         }
-        let Some(mut copy) = copy else {
-            return Ok(Bytes::Pulled);
+        let peer = self.matcher.named(slot.hwid)?;
+        let to = To::now(
+            peer,
+            Address {
+                endpoint: slot.endpoint,
+                generation: slot.generation,
+            },
+        );
+        operation.to = Some(to.clone());
+        let Some((address, length)) = wanted.gets else {
+            return Ok(None);
         };
-        let read = match copy.get_mut(..slot.length as usize) {
-            Some(to) => self.mm.load(slot.address, to),
-            None => Err(EINVAL),
-        };
-        let bytes = Bytes::Copied(copy);
-        match read {
-            Ok(()) => Ok(bytes),
-            Err(e) => {
-                self.give_back(bytes);
-                Err(errno(e))
-            }
-        }
+        Ok(Some(Pull {
+            tag: 0,
+            from: to,
+            cookie: 0,
+            granted: false,
+            purpose: Purpose::Operation(0),
+            address,
+            length,
+            whole: length,
+            asked: 0,
+            stored: 0,
+            status: 0,
+            chunks: Pull::chunks(length)?,
+        }))
     }
 
-    fn give_back(&self, bytes: Bytes) {
-        if let Bytes::Copied(buffer) = bytes {
-            let _ = self.state.lock().copies.push_within_capacity(buffer);
-        }
-    }
-
-    /// Notes an operation in a place that is free.
-    fn note(&self, n: usize, context: u64, slot: Option<&Slot>, begun: Begun) {
-        let mut state = self.state.lock();
-        let mut operation = Operation {
-            tag: state.next_tag(),
-            phase: Phase::Waiting,
-            to: None,
-            sequence: 0,
-            context,
-            address: slot.map_or(0, |slot| slot.address),
-            length: slot.map_or(0, |slot| slot.length),
-            bits: slot.map_or(0, |slot| slot.bits),
-            data: slot.map_or(0, |slot| slot.ignore),
-            bytes: Bytes::Pulled,
-            asked: [None; super::CHUNKS],
+    /// Copies the bytes that go with an operation, and behind them what is compared with.
+    fn load_operands(&self, wanted: &Wanted, to: Result<&mut [u8]>) -> Result {
+        let (slot, to) = (&wanted.slot, to?);
+        let Some(compare) = wanted.compare else {
+            return self.mm.load(slot.address, to);
         };
-        match begun {
-            Ok((to, bytes)) => {
-                operation.bytes = bytes;
-                match queue(&mut state, &to) {
-                    Some(sequence) => operation.sequence = sequence,
-                    None => operation.phase = Phase::Over(bindings::ENOMEM, 0),
-                }
-                operation.to = Some(to);
-            }
-            Err(errno) => operation.phase = Phase::Over(errno, 0),
-        }
-        if let Some(place) = state.operations.get_mut(n) {
-            *place = Some(operation);
-        }
+        let middle = to.len() / 2;
+        let (operands, compared) = to.split_at_mut_checked(middle).ok_or(EINVAL)?;
+        self.mm.load(slot.address, operands)?;
+        self.mm.load(compare, compared)
     }
 
     /// Sends the next message of a flow, the flows in turn. Returns whether one was sent.
@@ -191,10 +294,14 @@ impl Interface {
         let to = flow.to.clone();
         let own = state.operations.iter().position(|o| {
             o.as_ref()
-                .is_some_and(|o| o.is_to(&to) && o.sequence == sequence)
+                .is_some_and(|o| o.is_to(&to) && o.sequence == sequence && !o.is_over())
         });
         let Some(n) = own else {
-            return false;
+            // It has ended before it was sent.
+            if let Some(flow) = state.flows.iter_mut().find(|flow| flow.to.is(&to)) {
+                flow.sending = None;
+            }
+            return true;
         };
         // The oldest that is not acknowledged is the first that the target may hear of.
         let first = !state.operations.iter().flatten().any(|other| {
@@ -206,34 +313,23 @@ impl Interface {
         let Some(Some(operation)) = state.operations.get_mut(n) else {
             return false;
         };
-        let before = operation.phase;
-        if !matches!(before, Phase::Waiting | Phase::Sent) {
+        let (before, id) = (operation.phase, operation.id);
+        let Some(id) = id.filter(|_| matches!(before, Phase::Waiting | Phase::Sent)) else {
             return false;
-        }
+        };
         // The answer may come before this goes on.
         operation.phase = Phase::Sent;
-        let (tag, length) = (operation.tag, operation.length);
         let envelope = Envelope {
             to: to.address,
             from: self.address,
-            cookie: cookie_of(n, tag),
-            body: Body::Put {
-                bits: operation.bits,
-                length,
-                data: operation.data,
-                sequence,
-                first,
-            },
+            cookie: id.0,
+            body: operation.body(first),
         };
+        let payload = operation.payload;
         // No other frees it: that is the thread's.
         let bytes = core::mem::replace(&mut operation.bytes, Bytes::Pulled);
         drop(state);
-        let payload = match &bytes {
-            Bytes::Pulled => &[],
-            Bytes::InRing(raw) => raw.get(..length as usize).unwrap_or(&[]),
-            Bytes::Copied(copy) => copy.get(..length as usize).unwrap_or(&[]),
-        };
-        let sent = to.peer.send(to.epoch, &envelope, payload);
+        let sent = to.peer.send(to.epoch, &envelope, bytes.first(payload));
         let mut state = self.state.lock();
         if let Some(Some(operation)) = state.operations.get_mut(n) {
             operation.bytes = bytes;
@@ -252,82 +348,25 @@ impl Interface {
         true
     }
 
-    /// Sends bytes that a target has asked for. Returns whether some were sent.
-    pub(super) fn supply(&self, worker: &mut Worker) -> bool {
-        let mut any = false;
-        for n in 0..OPERATIONS {
-            any |= self.supply_one(worker, n);
-        }
-        any
-    }
-
-    fn supply_one(&self, worker: &mut Worker, n: usize) -> bool {
-        let mut found = None;
-        if let Some(Some(operation)) = self.state.lock().operations.get_mut(n) {
-            // Taken out before the bytes are sent: the target asks for the next ones as soon as it has these.
-            let asked = operation.asked.iter_mut().find_map(Option::take);
-            found = asked
-                .zip(operation.to.clone())
-                .map(|(asked, to)| (asked, to, operation.address, operation.tag));
-        }
-        let Some((asked, to, address, tag)) = found else {
-            return false;
-        };
-        let Asked {
-            offset,
-            length,
-            chunk,
-        } = asked;
-        let read = match worker.bounce.get_mut(..length as usize) {
-            Some(bytes) => self.mm.load(address.wrapping_add(offset), bytes),
-            None => Err(EINVAL),
-        };
-        let status = read.map_or_else(|e| errno(e) as u8, |()| 0);
-        let envelope = Envelope {
-            to: to.address,
-            from: self.address,
-            cookie: cookie_of(n, tag),
-            body: Body::Data { chunk, status },
-        };
-        let bytes = worker.bounce.get(..length as usize).unwrap_or(&[]);
-        let payload = if status == 0 { bytes } else { &[] };
-        let sent = to.peer.send(to.epoch, &envelope, payload);
-        if sent.is_ok() || sent.is_err_and(|e| e == ECONNRESET) {
-            return true;
-        }
-        // There is a place, as long as the target asks for no more than it may.
-        if let Some(Some(operation)) = self.state.lock().operations.get_mut(n) {
-            let place = operation.asked.iter_mut().find(|place| place.is_none());
-            if let Some(place) = place.filter(|_| operation.tag == tag) {
-                *place = Some(asked);
-            }
-        }
-        false
-    }
-
-    /// Ends operations whose session is lost, and tells the program of those that are over. Returns whether there
-    /// were any.
+    /// Decides what becomes of operations whose session is lost, and tells the program of those that are over. Returns
+    /// whether there were any.
     pub(super) fn end(&self, worker: &mut Worker) -> bool {
-        let mut any = false;
+        let (later, mut any) = self.state.lock().lose(clock::now_ms());
+        worker.later = later;
         for n in 0..OPERATIONS {
             let mut state = self.state.lock();
-            let Some(Some(operation)) = state.operations.get_mut(n) else {
+            let Some(Some(operation)) = state.operations.get(n) else {
                 continue;
             };
-            if operation.to.as_ref().is_some_and(To::is_lost) {
-                operation.phase = match operation.phase {
-                    Phase::Waiting => Phase::Over(bindings::EHOSTUNREACH, 0),
-                    Phase::Sent | Phase::Taken => Phase::Over(bindings::ECONNRESET, 0),
-                    over => over,
-                };
-            }
             let Phase::Over(status, stored) = operation.phase else {
                 continue;
             };
             if !self.rings.has_room(&worker.counts, 1) {
                 break;
             }
+            let truncated = operation.truncated && status == 0;
             let event = Event {
+                flags: if truncated { slot::EVENT_TRUNCATED } else { 0 },
                 length: operation.length,
                 stored,
                 bits: operation.bits,
@@ -336,7 +375,8 @@ impl Interface {
             };
             state.free_operation(n);
             drop(state);
-            self.rings.count(&mut worker.counts, true, status != 0);
+            self.rings
+                .count(&mut worker.counts, true, status != 0 || truncated);
             self.post(worker, &event);
             any = true;
         }
@@ -344,20 +384,27 @@ impl Interface {
     }
 }
 
-/// Queues a message in its flow. `None`: there is no place for another flow.
-fn queue(state: &mut State, to: &To) -> Option<u32> {
-    let known = state.flows.iter().position(|flow| flow.to.is(to));
-    let n = match known {
-        Some(n) => n,
-        None => {
-            let flow = Flow {
-                to: to.clone(),
-                source: flow::Source::new(),
-                sending: None,
-            };
-            state.flows.push_within_capacity(flow).ok()?;
-            state.flows.len() - 1
-        }
-    };
-    state.flows.get_mut(n)?.source.queue(OPERATIONS as u32)
+/// Returns the operation of a command, of which nothing else is known.
+fn operation_of(said: &Said) -> Operation {
+    let of = |get: fn(&Slot) -> u64| said.slot.as_ref().map_or(0, get);
+    Operation {
+        id: None,
+        phase: Phase::Waiting,
+        to: None,
+        sequence: 0,
+        op: said.slot.map_or(Op::Put, |slot| slot.op),
+        change: NO_CHANGE,
+        context: said.context,
+        address: of(|slot| slot.address),
+        length: of(|slot| slot.length),
+        bits: of(|slot| slot.bits),
+        offset: None,
+        data: of(|slot| slot.ignore),
+        bytes: Bytes::Pulled,
+        payload: 0,
+        pull: None,
+        truncated: false,
+        retries: 0,
+        asked: [None; super::CHUNKS],
+    }
 }

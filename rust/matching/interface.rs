@@ -8,17 +8,19 @@ use super::{
     matcher::{Matcher, Matching},
     peer::{Payload, Peer},
     rings::{Counts, Ring, Rings, Shape},
-    state::{Arrival, Asked, Phase, State, To},
+    state::{Arrival, State},
+    to::{Asked, To},
     CHUNK, CHUNKS, EAGER,
 };
 use crate::{
     proto::{
         envelope::{Address, Body, Envelope},
-        matching::{ENDPOINTS, ENGINES, ENTRIES},
+        matching::{atomic::Change, ENDPOINTS, ENGINES, ENTRIES},
         slot::Event,
     },
     share::{Charge, Payer, Table},
     sys::{
+        clock,
         errno::EPROTO,
         ext::weft_match_open,
         file::events,
@@ -41,10 +43,14 @@ use kernel::{
 
 /// After how long a command that found no place is tried again.
 const AGAIN_MS: Msecs = 1;
+/// How long the thread sleeps at most before something is begun again.
+const MOST_MS: u64 = 60_000;
 
 /// What an interface is to be.
 pub(crate) struct Wanted {
     pub(crate) matching: bool,
+    /// Its program takes its lists over when entries run out.
+    pub(crate) hands_over: bool,
     pub(crate) entries: u32,
     pub(crate) class: u8,
     pub(crate) shape: Shape,
@@ -63,6 +69,12 @@ pub(super) struct Worker {
     pub(super) flow: usize,
     /// A command found no place, and is tried again soon.
     pub(super) starved: bool,
+    /// When an operation is begun again, in milliseconds.
+    pub(super) later: Option<u64>,
+    /// The lists are being handed over.
+    pub(super) giving: bool,
+    /// The program had messages whose initiators wait.
+    pub(super) handed: bool,
 }
 
 /// A matching interface.
@@ -95,6 +107,10 @@ impl Interface {
 
     /// Tells all that wait for the interface, whose thread has ended and that is found no more, that it is closed.
     pub(super) fn close(&self) {
+        // Which messages the program had, it alone knows.
+        if self.worker.lock().handed {
+            self.matcher.say_gone(self.address);
+        }
         let status = bindings::ENXIO as u8;
         let mut state = self.state.lock();
         let say = |to: &To, cookie, body| {
@@ -105,8 +121,21 @@ impl Interface {
                 body,
             });
         };
+        let done = Body::Done { status, length: 0 };
         for pull in state.pulls.iter_mut().filter_map(Option::take) {
-            say(&pull.from, pull.cookie, Body::Done { status, length: 0 });
+            // What is granted later finds no interface, and is answered then.
+            if pull.granted && pull.cookie != 0 {
+                say(&pull.from, pull.cookie, done);
+            }
+        }
+        for grant in state.grants.iter_mut().filter_map(Option::take) {
+            // One that is told of asks, and hears that there is no interface.
+            if !grant.told {
+                say(&grant.to, grant.cookie, done);
+            }
+            for Asked { chunk, .. } in grant.asked.into_iter().flatten() {
+                say(&grant.to, 0, Body::Data { chunk, status });
+            }
         }
         for operation in state.operations.iter_mut().filter_map(Option::take) {
             let Some(to) = &operation.to else {
@@ -124,14 +153,16 @@ impl Interface {
     fn round(&self, worker: &mut Worker) -> bool {
         self.rings.look_again();
         let carried = self.carry_out(worker);
+        let gave = self.give(worker);
         let commanded = self.take_command(worker);
         let relieved = self.relieve();
         let pulled = self.pull(worker);
         let begun = self.begin(worker);
         let sent = self.send(worker);
         let supplied = self.supply(worker);
+        let served = self.serve(worker);
         let ended = self.end(worker);
-        carried | commanded | relieved | pulled | begun | sent | supplied | ended
+        carried | gave | commanded | relieved | pulled | begun | sent | supplied | served | ended
     }
 }
 
@@ -180,9 +211,9 @@ impl Member for Interface {
         self.ring();
     }
 
-    fn store(&self, payload: &Payload<'_>) -> Result<Option<u64>> {
+    fn store(&self, payload: &Payload<'_>, change: Option<Change>) -> Result<Option<u64>> {
         let bytes = payload.bytes;
-        if bytes == 0 {
+        if bytes == 0 && change.is_none() {
             return Ok(None);
         }
         let Some(mut buffer) = self.state.lock().take_spare() else {
@@ -194,101 +225,22 @@ impl Member for Interface {
             state.put_spare(buffer);
             return read.map(|()| None);
         }
-        Ok(state.keep(Arrival { buffer, bytes }))
+        Ok(state.keep(Arrival {
+            buffer,
+            bytes,
+            change,
+        }))
+    }
+
+    fn lost(&self, to: &dyn Fn(&To) -> bool) {
+        let ended = self.state.lock().end_of(to);
+        if ended {
+            self.ring();
+        }
     }
 
     fn hear(&self, peer: &Arc<Peer>, what: &Envelope, payload: &Payload<'_>) -> Result {
-        let mut state = self.state.lock();
-        match what.body {
-            Body::Put { .. } => {}
-            Body::Taken => {
-                if let Some(operation) = state.operation(peer, what.cookie) {
-                    if operation.phase == Phase::Sent {
-                        operation.phase = Phase::Taken;
-                    }
-                    let (to, sequence) = (operation.to.clone(), operation.sequence);
-                    if let Some(to) = to {
-                        state.acknowledge(&to, sequence);
-                    }
-                }
-            }
-            Body::Done { status, length } => {
-                if let Some(operation) = state.operation(peer, what.cookie) {
-                    if !matches!(operation.phase, Phase::Over(..)) {
-                        operation.phase = Phase::Over(status.into(), length);
-                    }
-                    let (to, sequence) = (operation.to.clone(), operation.sequence);
-                    if let Some(to) = to {
-                        state.acknowledge(&to, sequence);
-                    }
-                }
-            }
-            Body::NoSpace { sequence } => {
-                let to = state
-                    .operation(peer, what.cookie)
-                    .and_then(|o| o.to.clone());
-                if let Some(to) = to {
-                    state.go_back(&to, sequence);
-                }
-            }
-            Body::Resume => {
-                for flow in &mut state.flows {
-                    let to = &flow.to;
-                    if Arc::ptr_eq(&to.peer, peer) && to.address.endpoint == what.from.endpoint {
-                        // One that does not wait ignores it.
-                        let _ = flow.source.resume();
-                    }
-                }
-            }
-            Body::Pull {
-                offset,
-                length,
-                chunk,
-            } => {
-                let asked = Asked {
-                    offset,
-                    length,
-                    chunk,
-                };
-                if !note_asked(&mut state, peer, what.cookie, asked) {
-                    drop(state);
-                    peer.reply(&Envelope {
-                        to: what.from,
-                        from: what.to,
-                        cookie: what.cookie,
-                        body: Body::Data {
-                            chunk,
-                            status: bindings::ECONNRESET as u8,
-                        },
-                    });
-                    return Ok(());
-                }
-            }
-            Body::Data { chunk, status } => {
-                state.come(peer, chunk, status, payload.bytes, |to| payload.read(to))?;
-            }
-        }
-        drop(state);
-        self.ring();
-        Ok(())
-    }
-}
-
-/// Notes what a target has asked for. Returns false if it may not.
-fn note_asked(state: &mut State, peer: &Arc<Peer>, cookie: u64, asked: Asked) -> bool {
-    let Some(operation) = state.operation(peer, cookie) else {
-        return false;
-    };
-    let end = asked.offset.checked_add(asked.length.into());
-    let fits = end.is_some_and(|end| end <= operation.length) && asked.length as usize <= CHUNK;
-    let waits = matches!(operation.phase, Phase::Sent | Phase::Taken);
-    let place = operation.asked.iter_mut().find(|place| place.is_none());
-    match place {
-        Some(place) if fits && waits => {
-            *place = Some(asked);
-            true
-        }
-        _ => false,
+        self.heed(peer, what, payload)
     }
 }
 
@@ -305,9 +257,17 @@ impl Run for Interface {
             self.rings.set_idle(true);
             if !self.rings.has_news(&worker.counts) {
                 let rung = || self.rung.load(Relaxed) || should_stop();
-                let _ = match core::mem::take(&mut worker.starved) {
-                    true => self.sleep.wait_ms(rung, AGAIN_MS),
-                    false => self.sleep.wait(rung),
+                let until = worker.later.map(|later| {
+                    let left = later.saturating_sub(clock::now_ms());
+                    left.clamp(AGAIN_MS.into(), MOST_MS) as Msecs
+                });
+                let until = match core::mem::take(&mut worker.starved) {
+                    true => Some(AGAIN_MS),
+                    false => until,
+                };
+                let _ = match until {
+                    Some(ms) => self.sleep.wait_ms(rung, ms),
+                    None => self.sleep.wait(rung),
                 };
             }
             self.rings.set_idle(false);
@@ -353,10 +313,14 @@ impl Open {
             command: None,
             flow: 0,
             starved: false,
+            later: None,
+            giving: false,
+            handed: false,
         };
         let entered = Entered::new(matching)?;
         let needs = Needs {
             matching: wanted.matching,
+            hands_over: wanted.hands_over,
             entries: wanted.entries,
         };
         let endpoint = entered.1.reserve(&needs)?;

@@ -9,12 +9,14 @@
 use super::{
     carry::Carry,
     peer::{Payload, Peer},
+    to::To,
     PEERS, WAITING,
 };
 use crate::{
     proto::{
         envelope::{Address, Body, Envelope},
         matching::{
+            atomic::Change,
             cache::Line,
             dispatch::{Dispatch, Job, SubmitError},
             endpoint::{Config, Endpoint},
@@ -29,7 +31,7 @@ use crate::{
             ENDPOINTS, ENGINES, ENTRIES, HEADS, LINES, TRAFFIC_CLASSES,
         },
     },
-    sys::{memory::Memory, random},
+    sys::{clock, memory::Memory, random},
 };
 use kernel::{bindings, prelude::*, sync::Arc};
 
@@ -89,15 +91,18 @@ pub(super) trait Member: Send + Sync {
     /// Takes out the next of that: when its thread has ended.
     fn next_carry(&self) -> Option<Carry>;
 
-    /// Keeps the bytes of a message that has come, and returns by which number; `None`: there are none, or there is
-    /// no memory.
-    fn store(&self, payload: &Payload<'_>) -> Result<Option<u64>>;
+    /// Keeps the bytes of a message that has come, and what it does to integers, if it does; returns by which number.
+    /// `None`: there is nothing to keep, or no memory.
+    fn store(&self, payload: &Payload<'_>, change: Option<Change>) -> Result<Option<u64>>;
 
     /// Frees the memory of a message that has come.
     fn release(&self, payload: u64);
 
     /// Notes that a source was told NO_SPACE as there was no memory: it is told RESUME when there is.
     fn refused(&self);
+
+    /// Ends what was begun with interfaces that are closed.
+    fn lost(&self, to: &dyn Fn(&To) -> bool);
 
     /// Takes what a host says of a message that was sent, or is being pulled.
     fn hear(&self, peer: &Arc<Peer>, what: &Envelope, payload: &Payload<'_>) -> Result;
@@ -136,6 +141,7 @@ pub(super) enum Cleared {
 /// What an interface is to be.
 pub(super) struct Needs {
     pub(super) matching: bool,
+    pub(super) hands_over: bool,
     pub(super) entries: u32,
 }
 
@@ -200,7 +206,7 @@ impl Lists {
             matching: needs.matching,
             // An interface carries nothing out before there is room for its events.
             space_check: false,
-            hand_over: false,
+            hand_over: needs.hands_over,
             limit: needs.entries,
         };
         let made = Place {
@@ -243,6 +249,12 @@ impl Lists {
         wanted
             .contains(&address.generation)
             .then(|| interface.clone())
+    }
+
+    /// Returns the interface with a number.
+    pub(super) fn at(&self, number: u16) -> Option<Arc<dyn Member>> {
+        let place = self.places.get(usize::from(number))?;
+        place.as_ref()?.interface.clone()
     }
 
     /// Rings all interfaces.
@@ -424,6 +436,20 @@ impl Lists {
         Some(reply)
     }
 
+    /// Takes the next entry of an interface whose lists are handed over; `None`: they are not, any more. With the end
+    /// messages go on.
+    pub(super) fn give(&mut self, peers: &dyn Peers, number: u16) -> Option<Given> {
+        let place = self.places.get_mut(usize::from(number))?.as_mut()?;
+        let part = self.parts.get_mut(place.engine)?.as_mut()?;
+        let given = part.engine.give(&mut place.endpoint)?;
+        if let Given::End(order, resume) = given {
+            self.dispatch.apply(number, order);
+            self.tell(peers, resume, number);
+            self.run(peers);
+        }
+        Some(given)
+    }
+
     /// Goes on with an interface that had more to carry out than there can be.
     pub(super) fn undefer(&mut self, peers: &dyn Peers, number: u16) {
         self.dispatch.resume(number);
@@ -504,10 +530,9 @@ impl Lists {
                     order: Order::DONE,
                     resume: Resume::None,
                 },
-                // Time matters for a hand-over, which there is none of.
                 None => part
                     .engine
-                    .execute(&mut place.endpoint, &job.request.work, 0),
+                    .execute(&mut place.endpoint, &job.request.work, now_ns()),
             };
             self.tell(peers, reply.resume, number);
             let message = match job.request.work {
@@ -518,6 +543,12 @@ impl Lists {
                 }
             };
             match reply.outcome {
+                Outcome::Held => {
+                    // It comes again, with what it has brought.
+                    let resume = self.dispatch.done(job, reply.order);
+                    self.tell(peers, resume, number);
+                    continue;
+                }
                 Outcome::NoSpace => self.refuse(peers, number, &message, Stage::Engine),
                 Outcome::Drop(reason) => {
                     self.answer_drop(peers, number, &message, errno_of(reason));
@@ -565,6 +596,11 @@ pub(super) fn errno_of(reason: Reason) -> u32 {
         Reason::NoEntry => bindings::ENOSPC,
         Reason::Software | Reason::State => bindings::EBUSY,
     }
+}
+
+/// Returns the time, as the engine has it.
+fn now_ns() -> u64 {
+    clock::now_ms() * 1_000_000
 }
 
 fn seed() -> [u64; 2] {

@@ -5,12 +5,17 @@
 use super::{
     lists::{Cleared, Lists, Member, Needs, Peers, Source},
     peer::{is_for_envelopes, waiters, Above, Connected, Payload, Peer, SERVICE, TIMEOUT_MS},
+    to::To,
     EAGER, PEERS,
 };
 use crate::{
     proto::{
-        envelope::{Body, Envelope},
-        matching::request::{Message, Op},
+        envelope::{Address, Body, Envelope},
+        matching::{
+            atomic::Change,
+            request::{Message, Op},
+            ENDPOINTS,
+        },
     },
     sys::{
         client::{Channel, Listener, Port},
@@ -30,6 +35,11 @@ use kernel::{
     workqueue::{DelayedWork, WorkItem},
 };
 
+/// No interface.
+const NOWHERE: Address = Address {
+    endpoint: 0,
+    generation: 0,
+};
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 64;
 
@@ -291,6 +301,33 @@ impl Matcher {
         }
     }
 
+    /// Tells all hosts that an interface is closed.
+    pub(super) fn say_gone(&self, interface: Address) {
+        let mut n = 0;
+        while let Some(peer) = self.peer(n) {
+            if peer.has_session() {
+                peer.reply(&Envelope {
+                    to: NOWHERE,
+                    from: interface,
+                    cookie: 0,
+                    body: Body::Gone,
+                });
+            }
+            n += 1;
+        }
+    }
+
+    /// Ends what interfaces have begun with one that is closed. One after the other: this takes as long as there are many.
+    fn gone(&self, peer: &Arc<Peer>, interface: Address) {
+        let is_closed = |to: &To| Arc::ptr_eq(&to.peer, peer) && to.address == interface;
+        for number in 0..ENDPOINTS {
+            let found = self.lists.lock().at(number);
+            if let Some(other) = found {
+                other.lost(&is_closed);
+            }
+        }
+    }
+
     /// Takes a message for an interface.
     fn arrive(
         &self,
@@ -299,36 +336,40 @@ impl Matcher {
         what: &Envelope,
         payload: &Payload<'_>,
     ) -> Result {
-        let Body::Put {
-            bits,
-            length,
-            data,
-            sequence,
-            first,
-        } = what.body
-        else {
-            return Err(EPROTO.into());
-        };
         let source = Source::new(peer.number, what.from.endpoint).ok_or(EPROTO)?;
-        // All of it comes at once, or nothing.
-        let whole = payload.bytes as u64 == length || payload.bytes == 0;
-        if !whole || payload.bytes > EAGER {
+        let bytes = payload.bytes as u64;
+        let (op, said, change) = match what.body {
+            // All of it comes at once, or nothing.
+            Body::Put(said) if bytes == said.length || bytes == 0 => (Op::Put, said, None),
+            Body::Get(said) if bytes == 0 => (Op::Get, said, None),
+            Body::Atomic(said, how) => {
+                let change = Change::of(how.operation, how.integer).ok_or(EPROTO)?;
+                if change.operands(said.length) != Some(bytes) {
+                    return Err(EPROTO.into());
+                }
+                let op = if how.fetches { Op::Fetch } else { Op::Atomic };
+                (op, said, Some(change))
+            }
+            _ => return Err(EPROTO.into()),
+        };
+        if payload.bytes > EAGER {
             return Err(EPROTO.into());
         }
-        let stored = to.store(payload)?;
+        let stored = to.store(payload, change)?;
         let message = Message {
-            op: Op::Put,
+            op,
             source: source.0,
-            bits,
-            length,
+            bits: said.bits,
+            length: said.length,
             eager: payload.bytes as u32,
-            offset: 0,
-            data,
+            offset: said.offset,
+            data: said.data,
             cookie: what.cookie,
-            sequence,
+            sequence: said.sequence,
             payload: stored.unwrap_or(u64::MAX),
         };
-        let has_memory = stored.is_some() || payload.bytes == 0;
+        let first = said.first;
+        let has_memory = stored.is_some() || payload.bytes == 0 && change.is_none();
         let queued =
             self.with_lists(|lists, this| lists.message(this, to, message, first, has_memory));
         if !queued {
@@ -354,21 +395,22 @@ impl Above for Matcher {
     }
 
     fn hear(&self, peer: &Arc<Peer>, what: &Envelope, payload: &Payload<'_>) -> Result {
+        if what.body == Body::Gone {
+            self.gone(peer, what.from);
+            return Ok(());
+        }
         let interface = self.lists.lock().find(&what.to);
-        let answers = |body| Envelope {
-            to: what.from,
-            from: what.to,
-            cookie: what.cookie,
-            body,
-        };
-        let status = bindings::ENXIO as u8;
+        let unknown = || peer.reply(&what.unknown(bindings::ENXIO as u8));
         match (interface, what.body) {
-            (Some(interface), Body::Put { .. }) if what.to.generation != 0 => {
-                self.arrive(peer, &*interface, what, payload)?;
+            (found, Body::Put(_) | Body::Get(_) | Body::Atomic(..)) => {
+                match found.filter(|_| what.to.generation != 0) {
+                    Some(interface) => self.arrive(peer, &*interface, what, payload)?,
+                    None => unknown(),
+                }
             }
-            (_, Body::Put { .. }) => peer.reply(&answers(Body::Done { status, length: 0 })),
             (Some(interface), _) => interface.hear(peer, what, payload)?,
-            (None, Body::Pull { chunk, .. }) => peer.reply(&answers(Body::Data { chunk, status })),
+            (None, Body::Granted { grant: 0, .. }) => {}
+            (None, Body::Pull { .. } | Body::Granted { .. }) => unknown(),
             (None, _) => {}
         }
         Ok(())

@@ -25,14 +25,25 @@
 //! 8. `Peer::replies`.
 
 mod carry;
+mod commands;
+mod grant;
+mod handing;
+mod hearing;
 mod initiator;
 mod interface;
 mod lists;
 mod matcher;
+mod operation;
+mod operations;
 mod peer;
+mod pull;
+mod pulls;
 mod rings;
+mod serve;
 mod state;
+mod supply;
 mod target;
+mod to;
 
 pub(crate) use self::{
     interface::{Open, Wanted},
@@ -45,10 +56,16 @@ const EAGER: usize = 4096;
 /// Messages that wait for an interface, as many of its commands, and eager messages that it has sent and that are not
 /// answered.
 const WAITING: u32 = 8;
-/// Messages that an interface has sent and that are not over.
+/// What an interface has begun and that is not over: messages that it has sent, gets, atomic operations.
 const OPERATIONS: usize = 64;
 /// Messages that an interface pulls at once.
 const PULLS: usize = 32;
+/// Operations that get something and are not over. Not of the same: what others send has to go on while they wait.
+const GETS: usize = 32;
+/// Gets of others that an interface answers at once.
+const GRANTS: usize = 32;
+/// How often an operation that changes nothing is done again after its session was lost.
+const RETRIES: u8 = 4;
 /// Bytes that it asks for at once of one of them, and how often before the first have come.
 const CHUNK: usize = 16 << 10;
 const CHUNKS: usize = 2;
@@ -58,3 +75,4 @@ const PEERS: usize = 4096;
 const REPLIES: usize = 1024;
 
 const _: () = assert!(EAGER == crate::sys::ext::WEFT_MATCH_EAGER as usize);
+const _: () = assert!(2 * crate::proto::matching::atomic::MOST <= EAGER as u64);

@@ -240,6 +240,11 @@ impl Peer {
         self.epoch.load(Relaxed)
     }
 
+    /// Returns whether its channels are closed for good.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Relaxed)
+    }
+
     /// Has a connection made, if there is none.
     pub(super) fn want(self: &Arc<Self>) {
         if !self.wanted.xchg(true, kernel::sync::atomic::Full) {
@@ -321,6 +326,11 @@ impl Peer {
             *self.incoming.lock() = Some(connected);
             self.hurry();
         }
+    }
+
+    /// Returns whether it has sent something, or may have been sent something.
+    pub(super) fn has_session(&self) -> bool {
+        self.has_incoming() || self.outgoing.lock().is_some()
     }
 
     fn has_incoming(&self) -> bool {

@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What the thread of an interface shares with the hosts' work items: messages that have come, what is to be carried
-//! out, operations and pulls.
+//! out, operations, pulls and grants.
 //!
 //! All memory is allocated when the interface is opened, but for the chunks of a pull. Memory that is being copied is
 //! taken out meanwhile: the lock is not held during a page fault. This file must not know rings or lists.
 
-use super::{carry::Carry, peer::Peer, CHUNK, CHUNKS, EAGER, OPERATIONS, PULLS, WAITING};
+use super::{
+    carry::Carry,
+    grant::{self, Grant},
+    operation::{Flow, Operation},
+    peer::Peer,
+    pull::{Chunk, Pull},
+    to::Asked,
+    CHUNK, EAGER, GETS, GRANTS, OPERATIONS, PULLS, RETRIES, WAITING,
+};
 use crate::{
-    proto::{envelope::Address, matching::flow},
-    sys::random,
+    proto::{
+        envelope::Envelope,
+        matching::{
+            atomic::Change,
+            retry::{Operations, Pending, Policy},
+        },
+    },
+    sys::{memory::Memory, random},
 };
 use kernel::{bindings, prelude::*, sync::Arc};
 
@@ -22,141 +36,8 @@ const CARRIES: usize = ARRIVALS + 1;
 pub(super) struct Arrival {
     pub(super) buffer: KVVec<u8>,
     pub(super) bytes: usize,
-}
-
-/// The bytes of an operation.
-pub(super) enum Bytes {
-    /// Its target pulls them from the memory of the process.
-    Pulled,
-    InRing([u8; 64]),
-    Copied(KVVec<u8>),
-}
-
-/// How far an operation is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// It is to be sent.
-    Waiting,
-    Sent,
-    /// The target has it, and pulls.
-    Taken,
-    /// The program is to be told: an errno, and bytes that the target has stored.
-    Over(u32, u64),
-}
-
-/// Bytes that a target has asked for.
-#[derive(Clone, Copy)]
-pub(super) struct Asked {
-    pub(super) offset: u64,
-    pub(super) length: u32,
-    pub(super) chunk: u64,
-}
-
-/// A message that the interface sends.
-pub(super) struct Operation {
-    pub(super) tag: u32,
-    pub(super) phase: Phase,
-    /// Where to; `None`: it was over at once.
-    pub(super) to: Option<To>,
-    pub(super) sequence: u32,
-    pub(super) context: u64,
-    pub(super) address: u64,
-    pub(super) length: u64,
-    pub(super) bits: u64,
-    pub(super) data: u64,
-    pub(super) bytes: Bytes,
-    pub(super) asked: [Option<Asked>; CHUNKS],
-}
-
-/// An interface that something is sent to, in a session.
-#[derive(Clone)]
-pub(super) struct To {
-    pub(super) peer: Arc<Peer>,
-    pub(super) epoch: u32,
-    pub(super) address: Address,
-}
-
-impl To {
-    pub(super) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.peer, &other.peer)
-            && self.epoch == other.epoch
-            && self.address == other.address
-    }
-
-    /// Returns whether the session is over.
-    pub(super) fn is_lost(&self) -> bool {
-        self.peer.epoch() != self.epoch
-    }
-}
-
-/// Returns by what the target knows the operation in place `n` with a tag; [`State::operation`] finds it by that.
-pub(super) fn cookie_of(n: usize, tag: u32) -> u64 {
-    n as u64 | u64::from(tag) << 32
-}
-
-impl Operation {
-    pub(super) fn is_to(&self, to: &To) -> bool {
-        self.to.as_ref().is_some_and(|own| own.is(to))
-    }
-}
-
-/// The messages to one interface.
-pub(super) struct Flow {
-    pub(super) to: To,
-    pub(super) source: flow::Source,
-    /// The message that is being sent.
-    pub(super) sending: Option<u32>,
-}
-
-/// A part of a message that is pulled.
-pub(super) enum Chunk {
-    Free(KVVec<u8>),
-    Asked(KVVec<u8>, u64, u32),
-    Come(KVVec<u8>, u64, u32),
-    /// The thread copies it.
-    Copying,
-}
-
-/// A message whose bytes are being got from its initiator.
-pub(super) struct Pull {
-    pub(super) tag: u32,
-    pub(super) from: To,
-    pub(super) cookie: u64,
-    pub(super) bits: u64,
-    pub(super) data: u64,
-    pub(super) context: u64,
-    pub(super) address: u64,
-    /// Bytes that are stored at the end, and those of the message.
-    pub(super) length: u64,
-    pub(super) whole: u64,
-    pub(super) unlinked: bool,
-    pub(super) silent: bool,
-    /// Bytes that were asked for.
-    pub(super) asked: u64,
-    pub(super) stored: u64,
-    pub(super) status: u32,
-    pub(super) chunks: [Chunk; CHUNKS],
-}
-
-impl Pull {
-    /// Allocates the memory of the chunks. `ENOMEM`.
-    pub(super) fn chunks() -> Result<[Chunk; CHUNKS]> {
-        let make = || Ok::<_, Error>(Chunk::Free(KVVec::from_elem(0, CHUNK, GFP_KERNEL)?));
-        let mut chunks = [const { Chunk::Copying }; CHUNKS];
-        for chunk in &mut chunks {
-            *chunk = make()?;
-        }
-        Ok(chunks)
-    }
-
-    /// Returns whether nothing is to come or to be copied.
-    pub(super) fn is_over(&self) -> bool {
-        let idle = self
-            .chunks
-            .iter()
-            .all(|chunk| matches!(chunk, Chunk::Free(_)));
-        self.from.is_lost() || idle && (self.status != 0 || self.asked == self.length)
-    }
+    /// What it does to integers.
+    pub(super) change: Option<Change>,
 }
 
 /// What is shared.
@@ -169,8 +50,12 @@ pub(super) struct State {
     /// There was no place for one.
     deferred: bool,
     pub(super) operations: KVec<Option<Operation>>,
+    /// Those that are not over, by their names.
+    pub(super) pending: Operations<Memory<Pending>>,
     pub(super) flows: KVec<Flow>,
+    /// Of messages, and behind [`PULLS`] of them those of operations.
     pub(super) pulls: KVec<Option<Pull>>,
+    pub(super) grants: KVec<Option<Grant>>,
     /// Memory for eager messages that are sent.
     pub(super) copies: KVec<KVVec<u8>>,
     tag: u32,
@@ -202,8 +87,13 @@ impl State {
             carries: KVec::with_capacity(CARRIES, GFP_KERNEL_ACCOUNT)?,
             deferred: false,
             operations: nothing(OPERATIONS)?,
+            pending: Operations::new(
+                Memory::new(Pending::free(random::nonzero32()), OPERATIONS)?,
+                Policy { retries: RETRIES },
+            ),
             flows: KVec::with_capacity(OPERATIONS, GFP_KERNEL_ACCOUNT)?,
-            pulls: nothing(PULLS)?,
+            pulls: nothing(PULLS + GETS)?,
+            grants: nothing(GRANTS)?,
             copies: buffers(WAITING as usize)?,
             tag: random::nonzero32(),
         })
@@ -276,57 +166,55 @@ impl State {
         self.carries.remove(0).ok()
     }
 
-    /// Returns the operation with a cookie, if it is to this peer.
-    pub(super) fn operation(&mut self, peer: &Arc<Peer>, cookie: u64) -> Option<&mut Operation> {
-        let (n, tag) = (cookie as u32 as usize, (cookie >> 32) as u32);
-        let operation = self.operations.get_mut(n)?.as_mut()?;
-        let to = operation.to.as_ref()?;
-        (operation.tag == tag && Arc::ptr_eq(&to.peer, peer)).then_some(operation)
+    /// Returns whether there is a place for the pull of a message.
+    pub(super) fn can_pull(&self) -> bool {
+        self.pulls.iter().take(PULLS).any(Option::is_none)
     }
 
-    /// Notes that the target has taken a message. What was acknowledged with a later one is so already.
-    pub(super) fn acknowledge(&mut self, to: &To, sequence: u32) {
-        if let Some(flow) = self.flows.iter_mut().find(|flow| flow.to.is(to)) {
-            let _ = flow.source.acknowledge(sequence);
-        }
+    /// Returns a place for the pull of an operation.
+    pub(super) fn place_of_get(&self) -> Option<usize> {
+        (PULLS..PULLS + GETS).find(|n| self.pulls.get(*n).is_some_and(Option::is_none))
     }
 
-    /// Goes back to a message that its target had no space for. That, and what was sent behind it, has not arrived: if
-    /// the session ends now, it was not sent.
-    pub(super) fn go_back(&mut self, to: &To, sequence: u32) {
-        let Some(flow) = self.flows.iter_mut().find(|flow| flow.to.is(to)) else {
-            return;
-        };
-        if flow.source.no_space(sequence).is_err() {
-            return;
-        }
-        flow.sending = None;
-        for operation in self.operations.iter_mut().flatten() {
-            let behind = operation.sequence.wrapping_sub(sequence) < OPERATIONS as u32;
-            if behind && operation.phase == Phase::Sent && operation.is_to(to) {
-                operation.phase = Phase::Waiting;
+    /// Returns the grant with a number, if an interface of a host has it.
+    pub(super) fn grant(
+        &mut self,
+        peer: &Arc<Peer>,
+        endpoint: u16,
+        number: u64,
+    ) -> Option<&mut Grant> {
+        let (n, tag) = grant::place_of(number)?;
+        let grant = self.grants.get_mut(n)?.as_mut()?;
+        (grant.tag == tag && grant.to.says(peer, endpoint)).then_some(grant)
+    }
+
+    /// Notes what an interface of a host has asked for. Returns false if it may not.
+    pub(super) fn note_asked(&mut self, peer: &Arc<Peer>, what: &Envelope, asked: Asked) -> bool {
+        let (length, places) = if grant::place_of(what.cookie).is_some() {
+            match self.grant(peer, what.from.endpoint, what.cookie) {
+                Some(grant) if grant.over.is_none() && grant.values.is_none() => {
+                    (grant.length, &mut grant.asked)
+                }
+                _ => return false,
             }
-        }
-    }
-
-    /// Frees the place of an operation, and the memory that goes with it.
-    pub(super) fn free_operation(&mut self, n: usize) {
-        let Some(operation) = self.operations.get_mut(n).and_then(Option::take) else {
-            return;
+        } else {
+            match self.operation(peer, what) {
+                Some((_, operation)) if operation.is_read() => {
+                    (operation.length, &mut operation.asked)
+                }
+                _ => return false,
+            }
         };
-        if let Bytes::Copied(buffer) = operation.bytes {
-            let _ = self.copies.push_within_capacity(buffer);
+        let end = asked.offset.checked_add(asked.length.into());
+        if asked.length as usize > CHUNK || end.is_none_or(|end| end > length) {
+            return false;
         }
-        let Some(to) = &operation.to else {
-            return;
-        };
-        if !self
-            .operations
-            .iter()
-            .flatten()
-            .any(|other| other.is_to(to))
-        {
-            self.flows.retain(|flow| !flow.to.is(to));
+        match places.iter_mut().find(|place| place.is_none()) {
+            Some(place) => {
+                *place = Some(asked);
+                true
+            }
+            None => false,
         }
     }
 
@@ -334,6 +222,7 @@ impl State {
     pub(super) fn come(
         &mut self,
         peer: &Arc<Peer>,
+        endpoint: u16,
         chunk: u64,
         status: u8,
         bytes: usize,
@@ -341,8 +230,8 @@ impl State {
     ) -> Result<bool> {
         let (n, tag) = (chunk as u16 as usize, (chunk >> 32) as u32);
         let pull = self.pulls.get_mut(n).and_then(Option::as_mut);
-        let pull = pull.filter(|pull| pull.tag == tag && Arc::ptr_eq(&pull.from.peer, peer));
-        let Some(pull) = pull else {
+        let is_of = |pull: &&mut Pull| pull.tag == tag && pull.from.says(peer, endpoint);
+        let Some(pull) = pull.filter(is_of) else {
             return Ok(false);
         };
         let Some(place) = pull.chunks.get_mut((chunk >> 16) as u16 as usize) else {

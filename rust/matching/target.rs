@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an interface receives: commands of its program, what the lists have found, and messages that it pulls.
+//! What an interface receives: what the lists have found is carried out, a step each.
 
 use super::{
     carry::Carry,
@@ -8,125 +8,22 @@ use super::{
     interface::{Interface, Worker},
     lists::{answer, errno_of, Peers, Source},
     peer::Peer,
-    rings::Ring,
-    state::{Chunk, Pull, To},
-    CHUNK, CHUNKS, PULLS,
+    pull::Purpose,
 };
 use crate::proto::{
-    envelope::{Body, Envelope},
+    envelope::Body,
     matching::{
         outcome::{Outcome, Receipt},
-        request::{Buffer, Command, Criteria, Header, List, Message, Options, Work},
+        request::{self, Command, Header, Message, Work},
     },
-    slot::{self, Event, Kind, Op, Slot},
+    slot::{self, Event, Kind},
 };
 use kernel::{bindings, prelude::*, sync::Arc};
 
 /// Events that a step posts at most.
-const EVENTS: u64 = 2;
+pub(super) const EVENTS: u64 = 2;
 
 impl Interface {
-    /// Gives the lists the next command. Returns whether there was one.
-    pub(super) fn take_command(&self, worker: &mut Worker) -> bool {
-        // First: what is produced now is looked at when a command is over, or there is room.
-        self.rings.look_at(&mut worker.counts, Ring::Target);
-        // One at a time: so its events are known to be its.
-        if worker.command.is_some() || !self.rings.has_room(&worker.counts, EVENTS) {
-            return false;
-        }
-        let Some(words) = self.rings.slot(&mut worker.counts, Ring::Target, 0) else {
-            return false;
-        };
-        let context = words.get(1).copied().unwrap_or(0);
-        let slot = Slot::decode(&words);
-        let command = match &slot {
-            Some(slot) => self.command_of(slot),
-            None => Err(EINVAL),
-        };
-        let command = match command {
-            Ok(command) => command,
-            Err(e) => {
-                self.rings.consume(&mut worker.counts, Ring::Target, 1);
-                self.post(worker, &Event::of(Kind::Command, context, errno(e)));
-                return true;
-            }
-        };
-        let quiet = slot.is_some_and(|slot| slot.has(slot::QUIET));
-        if !self
-            .matcher
-            .with_lists(|lists, matcher| lists.command(matcher, self, command))
-        {
-            // The slots of all interfaces are in use.
-            worker.starved = true;
-            return false;
-        }
-        worker.command = Some((context, quiet));
-        self.rings.consume(&mut worker.counts, Ring::Target, 1);
-        true
-    }
-
-    /// Returns the source that a slot names; `None`: any.
-    fn source_of(&self, slot: &Slot) -> Result<Option<u32>> {
-        if slot.has(slot::ANY_SOURCE) {
-            return Ok(None);
-        }
-        let peer = self.matcher.named(slot.hwid)?;
-        let source = Source::new(peer.number, slot.endpoint).ok_or(EINVAL)?;
-        Ok(Some(source.0))
-    }
-
-    fn command_of(&self, slot: &Slot) -> Result<Command> {
-        let criteria = || {
-            Ok::<_, Error>(Criteria {
-                source: self.source_of(slot)?,
-                bits: slot.bits,
-                ignore: slot.ignore,
-            })
-        };
-        Ok(match slot.op {
-            Op::Append => {
-                let buffer = Buffer {
-                    criteria: criteria()?,
-                    address: slot.address,
-                    length: slot.length,
-                    offset: 0,
-                    min_free: slot.min_free,
-                    context: slot.context,
-                    options: Options {
-                        persistent: slot.has(slot::PERSISTENT),
-                        manage_local: slot.has(slot::MANAGE_LOCAL),
-                        put: true,
-                        get: false,
-                        full: !slot.has(slot::SILENT),
-                        counting: false,
-                    },
-                };
-                let list = match slot.has(slot::OVERFLOW) {
-                    true => List::Overflow,
-                    false => List::Priority,
-                };
-                Command::Append(list, buffer)
-            }
-            Op::Search => Command::Search(criteria()?),
-            Op::Claim | Op::Discard => Command::SearchAndDelete {
-                criteria: criteria()?,
-                context: slot.context,
-                discard: slot.op == Op::Discard,
-            },
-            Op::Receive => Command::Receive {
-                context: slot.context,
-                address: slot.address,
-                length: slot.length,
-            },
-            Op::Unlink => Command::Unlink {
-                context: slot.context,
-            },
-            Op::Enable => Command::Enable,
-            Op::Disable => Command::Disable,
-            Op::Put => return Err(EINVAL),
-        })
-    }
-
     /// Carries out the next step of what the lists have executed. Returns whether there was one, and room for what
     /// comes of it.
     pub(super) fn carry_out(&self, worker: &mut Worker) -> bool {
@@ -183,7 +80,7 @@ impl Interface {
     }
 
     /// Returns the host that a message, or a header, is from.
-    fn peer_of(&self, source: u32) -> Option<Arc<Peer>> {
+    pub(super) fn peer_of(&self, source: u32) -> Option<Arc<Peer>> {
         self.matcher.peer(Source(source).peer())
     }
 
@@ -193,9 +90,15 @@ impl Interface {
             return false;
         }
         let source = match (&carry.reply.outcome, &carry.job.request.work) {
+            (Outcome::Receive(_), Work::Message(message)) if message.op != request::Op::Put => {
+                if !self.can_serve(message.op) {
+                    return false;
+                }
+                message.source
+            }
             (Outcome::Receive(receipt), _) => {
                 let waits = receipt.is_rendezvous() && receipt.rest() > 0;
-                if waits && !self.state.lock().pulls.iter().any(Option::is_none) {
+                if waits && !self.state.lock().can_pull() {
                     return false;
                 }
                 receipt.header.source
@@ -213,7 +116,12 @@ impl Interface {
             Work::Command(_) => None,
         };
         let status = match &carry.reply.outcome {
-            Outcome::Receive(receipt) => return self.receive(worker, receipt, message),
+            Outcome::Receive(receipt) => {
+                return match message.filter(|message| message.op != request::Op::Put) {
+                    Some(message) => self.carry_for(worker, receipt, message),
+                    None => self.receive(worker, receipt, message),
+                };
+            }
             Outcome::Unexpected(receipt) => {
                 if let Some(message) = message {
                     self.keep(worker, receipt, message);
@@ -229,8 +137,16 @@ impl Interface {
                 }
                 return self.found(worker, header);
             }
+            Outcome::Software(receipt) => {
+                if let Some(message) = message {
+                    self.hand(worker, receipt, message);
+                }
+                return;
+            }
             Outcome::NotFound => bindings::ENOENT,
             Outcome::Rejected(reason) => errno_of(*reason),
+            // What was to be appended is in no list.
+            Outcome::HandOver if !is_hand_over(&carry.job.request.work) => bindings::EBUSY,
             _ => 0,
         };
         if let (Some((context, quiet)), None) = (worker.command, message) {
@@ -246,13 +162,26 @@ impl Interface {
                 self.post(worker, &event);
             }
         }
+        match &carry.reply.outcome {
+            Outcome::HandOver => self.begin_to_give(worker),
+            Outcome::Return => self.say_state(worker, slot::STATE_RETURNING),
+            _ => {}
+        }
     }
 
-    /// Returns how many messages are pulled into buffers with a context: what was unlinked is written until they are over.
+    /// Returns how many messages are pulled into buffers with a context, or got from them: what was unlinked is used until
+    /// they are over.
     fn pulled_with(&self, context: u64) -> u64 {
         let state = self.state.lock();
+        let of = |event: &Event| event.context == context;
         let pulls = state.pulls.iter().flatten();
-        pulls.filter(|pull| pull.context == context).count() as u64
+        let pulled = pulls.filter(|pull| match &pull.purpose {
+            Purpose::Message { event, .. } => of(event),
+            Purpose::Operation(_) => false,
+        });
+        let grants = state.grants.iter().flatten();
+        let granted = grants.filter(|grant| of(&grant.event));
+        (pulled.count() + granted.count()) as u64
     }
 
     /// Tells the program of a message that a search has found.
@@ -266,7 +195,13 @@ impl Interface {
         self.post(worker, &event);
     }
 
-    fn of_header(&self, kind: Kind, context: u64, status: u32, header: &Header) -> Event {
+    pub(super) fn of_header(
+        &self,
+        kind: Kind,
+        context: u64,
+        status: u32,
+        header: &Header,
+    ) -> Event {
         let source = Source(header.source);
         Event {
             endpoint: source.address().endpoint,
@@ -279,7 +214,7 @@ impl Interface {
     }
 
     /// Says to the initiator that a message is over.
-    fn answer(&self, header: &Header, status: u32, length: u64) {
+    pub(super) fn answer(&self, header: &Header, status: u32, length: u64) {
         let body = Body::Done {
             status: status as u8,
             length,
@@ -287,7 +222,7 @@ impl Interface {
         self.answer_with(header, body);
     }
 
-    fn answer_with(&self, header: &Header, body: Body) {
+    pub(super) fn answer_with(&self, header: &Header, body: Body) {
         if let Some(peer) = self.peer_of(header.source) {
             let source = Source(header.source);
             peer.reply(&answer(self.address.endpoint, source, header.cookie, body));
@@ -295,7 +230,7 @@ impl Interface {
     }
 
     /// Stores the bytes of a message that has come, at `address`; and gives their memory back.
-    fn store_arrival(&self, message: &Message, address: u64, length: u64) -> Result {
+    pub(super) fn store_arrival(&self, message: &Message, address: u64, length: u64) -> Result {
         let Some(arrival) = self.state.lock().take_arrival(message.payload) else {
             return Ok(());
         };
@@ -366,176 +301,22 @@ impl Interface {
     }
 
     /// Tells the program that a message was received.
-    fn received(&self, worker: &mut Worker, event: &Event, silent: bool) {
+    pub(super) fn received(&self, worker: &mut Worker, event: &Event, silent: bool) {
         let failed = event.status != 0 || event.flags & slot::EVENT_TRUNCATED != 0;
         self.rings.count(&mut worker.counts, false, failed);
         if !silent {
             self.post(worker, event);
         }
     }
+}
 
-    fn begin_pull(&self, receipt: &Receipt) -> Result {
-        let header = &receipt.header;
-        let peer = self.peer_of(header.source).ok_or(ENODEV)?;
-        let chunks = Pull::chunks()?;
-        let mut state = self.state.lock();
-        let tag = state.next_tag();
-        let place = state.pulls.iter_mut().find(|place| place.is_none());
-        *place.ok_or(EBUSY)? = Some(Pull {
-            tag,
-            from: To {
-                epoch: peer.epoch(),
-                peer,
-                address: Source(header.source).address(),
-            },
-            cookie: header.cookie,
-            bits: header.bits,
-            data: header.data,
-            context: receipt.context,
-            address: receipt.address,
-            length: receipt.length,
-            whole: header.length,
-            unlinked: receipt.unlinked,
-            silent: !receipt.full,
-            asked: 0,
-            stored: 0,
-            status: 0,
-            chunks,
-        });
-        Ok(())
-    }
-
-    /// Goes on with each message that is pulled: stores what has come, asks for more, ends it. Returns whether there was
-    /// something to be done.
-    pub(super) fn pull(&self, worker: &mut Worker) -> bool {
-        let mut any = false;
-        for n in 0..PULLS {
-            for chunk in 0..CHUNKS {
-                any |= self.store_chunk(n, chunk);
-                any |= self.ask(n, chunk);
-            }
-            any |= self.end_pull(worker, n);
-        }
-        any
-    }
-
-    fn store_chunk(&self, n: usize, chunk: usize) -> bool {
-        let mut state = self.state.lock();
-        let Some(Some(pull)) = state.pulls.get_mut(n) else {
-            return false;
-        };
-        let address = pull.address;
-        let Some(place) = pull.chunks.get_mut(chunk) else {
-            return false;
-        };
-        let (buffer, offset, length) = match core::mem::replace(place, Chunk::Copying) {
-            Chunk::Come(buffer, offset, length) => (buffer, offset, length),
-            other => {
-                *place = other;
-                return false;
-            }
-        };
-        drop(state);
-        let bytes = buffer.get(..length as usize).unwrap_or(&[]);
-        let stored = self.mm.store(address.wrapping_add(offset), bytes);
-        let mut state = self.state.lock();
-        // No other ends it: that is the thread's.
-        if let Some(Some(pull)) = state.pulls.get_mut(n) {
-            match stored {
-                Ok(()) => pull.stored += u64::from(length),
-                Err(e) => pull.status = errno(e),
-            }
-            if let Some(place) = pull.chunks.get_mut(chunk) {
-                *place = Chunk::Free(buffer);
-            }
-        }
-        true
-    }
-
-    fn ask(&self, n: usize, chunk: usize) -> bool {
-        let mut state = self.state.lock();
-        let Some(Some(pull)) = state.pulls.get_mut(n) else {
-            return false;
-        };
-        let left = pull.length - pull.asked;
-        if left == 0 || pull.status != 0 || pull.from.is_lost() || !pull.from.peer.has_room() {
-            return false;
-        }
-        let Some(place) = pull.chunks.get_mut(chunk) else {
-            return false;
-        };
-        let offset = pull.asked;
-        let length = left.min(CHUNK as u64) as u32;
-        match core::mem::replace(place, Chunk::Copying) {
-            Chunk::Free(buffer) => *place = Chunk::Asked(buffer, offset, length),
-            other => {
-                *place = other;
-                return false;
-            }
-        }
-        pull.asked += u64::from(length);
-        let envelope = Envelope {
-            to: pull.from.address,
-            from: self.address,
-            cookie: pull.cookie,
-            body: Body::Pull {
-                offset,
-                length,
-                chunk: n as u64 | (chunk as u64) << 16 | u64::from(pull.tag) << 32,
-            },
-        };
-        pull.from.peer.reply(&envelope);
-        true
-    }
-
-    fn end_pull(&self, worker: &mut Worker, n: usize) -> bool {
-        let mut state = self.state.lock();
-        let place = state.pulls.get_mut(n);
-        let over = place.filter(|place| place.as_ref().is_some_and(Pull::is_over));
-        let Some(place) = over else {
-            return false;
-        };
-        if !self.rings.has_room(&worker.counts, 1) {
-            return false;
-        }
-        let Some(pull) = place.take() else {
-            return false;
-        };
-        drop(state);
-        let lost = pull.from.is_lost() && (pull.status != 0 || pull.stored != pull.length);
-        let status = match pull.status {
-            0 if lost => bindings::ECONNRESET,
-            status => status,
-        };
-        // What was stored otherwise may have gaps.
-        let stored = if status == 0 { pull.stored } else { 0 };
-        pull.from.peer.reply(&Envelope {
-            to: pull.from.address,
-            from: self.address,
-            cookie: pull.cookie,
-            body: Body::Done {
-                status: status as u8,
-                length: stored,
-            },
-        });
-        let event = Event {
-            flags: flags(pull.unlinked, pull.length < pull.whole),
-            endpoint: pull.from.address.endpoint,
-            address: pull.address,
-            length: pull.whole,
-            stored,
-            bits: pull.bits,
-            data: pull.data,
-            hwid: pull.from.peer.hwid,
-            ..Event::of(Kind::Received, pull.context, status)
-        };
-        self.received(worker, &event, pull.silent);
-        true
-    }
+/// Returns whether a program wants its lists.
+fn is_hand_over(work: &Work) -> bool {
+    matches!(work, Work::Command(Command::HandOver))
 }
 
 /// Returns the flags of an event.
-fn flags(unlinked: bool, truncated: bool) -> u8 {
+pub(super) fn flags(unlinked: bool, truncated: bool) -> u8 {
     let flag = |set, bit| if set { bit } else { 0 };
     flag(unlinked, slot::EVENT_UNLINKED) | flag(truncated, slot::EVENT_TRUNCATED)
 }

@@ -30,8 +30,22 @@ numbered! {
         Enable = 7,
         /// Ends to match.
         Disable = 8,
-        /// Sends a message. In the ring of the initiator, and alone there.
+        /// Has the lists handed over to the program.
+        HandOver = 9,
+        /// Says how long the lists of the program are.
+        Report = 10,
+        /// Gives back a header that was handed over.
+        AppendHeader = 11,
+        /// Gets the bytes of a message whose header was handed over.
+        Pull = 12,
+        /// Sends a message. From here on in the ring of the initiator, and alone there.
         Put = 16,
+        /// Gets bytes of a buffer.
+        Get = 17,
+        /// Changes integers in a buffer.
+        Atomic = 18,
+        /// Changes integers, and gets what they were.
+        Fetch = 19,
     }
 }
 
@@ -49,8 +63,18 @@ pub const INLINE: u16 = 1 << 4;
 pub const OVERFLOW: u16 = 1 << 5;
 /// A match posts no event.
 pub const SILENT: u16 = 1 << 6;
+/// The message is for an offset of the buffer: the next slot says which.
+pub const AT_OFFSET: u16 = 1 << 7;
+/// Gets may read the buffer.
+pub const READABLE: u16 = 1 << 8;
+/// Messages and atomic operations may not change the buffer.
+pub const READ_ONLY: u16 = 1 << 9;
+/// What changes nothing is done again if its session is lost.
+pub const RETRY: u16 = 1 << 10;
+/// The buffer is memory for messages that the program matches by itself.
+pub const REQUESTS: u16 = 1 << 11;
 
-const FLAGS: u16 = PERSISTENT | MANAGE_LOCAL | ANY_SOURCE | QUIET | INLINE | OVERFLOW | SILENT;
+const FLAGS: u16 = (REQUESTS << 1) - 1;
 
 /// A command, of which only the layout was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +128,49 @@ impl Slot {
     pub const fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
+
+    /// Returns whether it is for the ring of the initiator.
+    pub const fn is_of_initiator(&self) -> bool {
+        matches!(self.op, Op::Put | Op::Get | Op::Atomic | Op::Fetch)
+    }
+
+    /// Returns whether the next slot has [`More`].
+    pub const fn has_more(&self) -> bool {
+        match self.op {
+            Op::Put => self.has(AT_OFFSET),
+            _ => self.is_of_initiator(),
+        }
+    }
+}
+
+/// What a command of the initiator has besides: `struct weft_match_more`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct More {
+    /// Where in the buffer of the target.
+    pub offset: u64,
+    /// Where former values go.
+    pub result: u64,
+    /// Where values to compare with are.
+    pub compare: u64,
+    /// The number of an operation.
+    pub operation: u8,
+    /// That of a type of integers.
+    pub integer: u8,
+}
+
+impl More {
+    /// Reads the words. `None`: something that is reserved is not 0.
+    pub fn decode(words: &[u64; WORDS]) -> Option<Self> {
+        let [offset, result, compare, change, reserved @ ..] = *words;
+        let more = Self {
+            offset,
+            result,
+            compare,
+            operation: change as u8,
+            integer: (change >> 8) as u8,
+        };
+        (change >> 16 == 0 && reserved == [0; 4]).then_some(more)
+    }
 }
 
 /// Kinds of events.
@@ -120,12 +187,33 @@ pub enum Kind {
     Unlinked = 4,
     /// No header names overflow memory any more, that was unlinked.
     Freed = 5,
+    /// Bytes of a buffer were got.
+    Got = 6,
+    /// Integers in a buffer were changed.
+    Changed = 7,
+    /// A buffer is handed over.
+    Buffer = 8,
+    /// A message that the program has to match.
+    Header = 9,
+    /// Which lists messages are matched with, from here on.
+    State = 10,
 }
 
 /// The buffer is in its list no more.
 pub const EVENT_UNLINKED: u8 = 1 << 0;
 /// The buffer was too short.
 pub const EVENT_TRUNCATED: u8 = 1 << 1;
+/// The header was claimed, with that context.
+pub const EVENT_CLAIMED: u8 = 1 << 2;
+
+/// Of [`Kind::State`]: none, as the interface is disabled.
+pub const STATE_DISABLED: u64 = 0;
+/// Those of the interface are being handed over.
+pub const STATE_ONLOAD: u64 = 1;
+/// Those of the program.
+pub const STATE_SOFTWARE: u64 = 2;
+/// The program can give its lists back.
+pub const STATE_RETURNING: u64 = 3;
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,12 +316,43 @@ mod tests {
     fn what_is_reserved_is_refused() {
         assert!(Slot::decode(&[1, 0, 0, 0, 0, 0, 0, 0]).is_some());
         // An operation that there is not, the reserved byte, an unknown flag, the reserved half word.
-        for (word, bit) in [(0, 6), (0, 8), (0, 23), (7, 16)] {
+        for (word, bit) in [(0, 6), (0, 8), (0, 31), (7, 16)] {
             let mut words = [1, 0, 0, 0, 0, 0, 0, 0];
             words[word] |= 1 << bit;
             assert_eq!(Slot::decode(&words), None);
         }
         assert_eq!(Slot::decode(&[0; WORDS]), None);
+    }
+
+    #[test]
+    fn more_is_as_the_interface_says() {
+        let words = [1, 2, 3, 0x880e, 0, 0, 0, 0];
+        let want = More {
+            offset: 1,
+            result: 2,
+            compare: 3,
+            operation: 14,
+            integer: 0x88,
+        };
+        assert_eq!(More::decode(&words), Some(want));
+        for (word, bit) in [(3, 16), (3, 63), (4, 0), (5, 1), (6, 2), (7, 63)] {
+            let mut other = words;
+            other[word] |= 1 << bit;
+            assert_eq!(More::decode(&other), None);
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_a_slot() {
+        let slot = |op: u64, flags: u64| Slot::decode(&[op | (flags << 16), 0, 0, 0, 0, 0, 0, 0]);
+        let more = |op, flags| slot(op, flags).map(|slot| slot.has_more());
+        assert_eq!(more(16, 0), Some(false));
+        assert_eq!(more(16, AT_OFFSET.into()), Some(true));
+        for op in 17..20 {
+            assert_eq!(more(op, 0), Some(true));
+        }
+        assert_eq!(more(1, AT_OFFSET.into()), Some(false));
+        assert_eq!(slot(8, 0).map(|slot| slot.is_of_initiator()), Some(false));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use crate::sys::ext;
 use core::ptr::NonNull;
-use kernel::{bindings, error::to_result, prelude::*};
+use kernel::{bindings, error::to_result, page::PAGE_SIZE, prelude::*};
 
 /// The memory of a process.
 pub(crate) struct Mm(NonNull<bindings::mm_struct>);
@@ -47,6 +47,64 @@ impl Mm {
         let (data, bytes) = (to.as_mut_ptr().cast(), to.len());
         // SAFETY: The reference is ours, and `to` has room for so many bytes.
         to_result(unsafe { ext::weft_mm_copy(self.0.as_ptr(), at, data, bytes, false) })
+    }
+}
+
+impl Mm {
+    /// Has the page at address `at` be there, to be changed. As [`Self::store`].
+    ///
+    /// Wraps `pin_user_pages_fast()`, `include/linux/mm.h`, as well.
+    pub(crate) fn hold(&self, at: u64) -> Result<HeldPage<'_>> {
+        let mut page = core::ptr::null_mut();
+        // SAFETY: The reference is ours.
+        to_result(unsafe { ext::weft_mm_hold(self.0.as_ptr(), at, &mut page) })?;
+        Ok(HeldPage {
+            mm: self,
+            page: NonNull::new(page).ok_or(EFAULT)?,
+            number: at / PAGE_SIZE as u64,
+        })
+    }
+}
+
+/// A page of a process that stays where it is, and the memory of the process with it.
+pub(crate) struct HeldPage<'a> {
+    mm: &'a Mm,
+    page: NonNull<bindings::page>,
+    number: u64,
+}
+
+impl HeldPage<'_> {
+    /// Returns whether it has the byte at address `at`.
+    pub(crate) fn has(&self, at: u64) -> bool {
+        at / PAGE_SIZE as u64 == self.number
+    }
+
+    /// Replaces the integer of `bytes` bytes at address `at` by what `new` makes of it, atomically for all processors,
+    /// and returns what it was. `EINVAL`: `at` is outside, or not a multiple of `bytes`, or there are no such integers.
+    ///
+    /// Wraps `cmpxchg()`, `linux/atomic.h`, and `kmap_local_page()`, `linux/highmem.h`.
+    pub(crate) fn change(&self, at: u64, bytes: u8, new: impl Fn(u64) -> u64) -> Result<u64> {
+        let inside = (at % PAGE_SIZE as u64) as u32;
+        let fits = matches!(bytes, 1 | 2 | 4 | 8) && inside & (u32::from(bytes) - 1) == 0;
+        if !self.has(at) || !fits {
+            return Err(EINVAL);
+        }
+        // Mostly it is not 0, and this tells what it is.
+        let mut old = 0;
+        loop {
+            let (page, new) = (self.page.as_ptr(), new(old));
+            // SAFETY: The page is pinned, and an aligned integer at a byte of it ends in it.
+            if unsafe { ext::weft_page_exchange(page, inside, bytes.into(), &mut old, new) } {
+                return Ok(old);
+            }
+        }
+    }
+}
+
+impl Drop for HeldPage<'_> {
+    fn drop(&mut self) {
+        // SAFETY: Held by `hold`, which nothing else releases.
+        unsafe { ext::weft_mm_release(self.mm.0.as_ptr(), self.page.as_ptr()) };
     }
 }
 

@@ -1883,7 +1883,7 @@ struct weft_ep_reap {
 /**
  * struct weft_match_open - ioctl(WEFT_MATCH_OPEN): makes a fresh file a matching interface
  * @size: sizeof(struct weft_match_open)
- * @flags: WEFT_MATCH_ANY, or 0
+ * @flags: WEFT_MATCH_ANY, WEFT_MATCH_HANDS_OVER, or 0
  * @entries: list entries that it may have, 1 to WEFT_MATCH_MAX_ENTRIES
  * @commands: slots of each command ring, a power of two up to WEFT_MATCH_MAX_SLOTS, 2 at least
  * @events: events of the event ring, a power of two up to WEFT_MATCH_MAX_SLOTS, 4 at least
@@ -1928,6 +1928,7 @@ struct weft_match_open {
 };
 
 #define WEFT_MATCH_ANY		(1 << 0)	/* buffers are for any message */
+#define WEFT_MATCH_HANDS_OVER	(1 << 1)	/* the program takes its lists over */
 
 #define WEFT_MATCH_MAX_ENTRIES	16384
 #define WEFT_MATCH_MAX_SLOTS	4096
@@ -1943,9 +1944,9 @@ struct weft_match_open {
 #define WEFT_MATCH_EVENTS_CONSUMED_AT		320	/* the program writes */
 #define WEFT_MATCH_IDLE_AT			384	/* the interface sleeps */
 #define WEFT_MATCH_WANTS_AT			448	/* it wants room for events */
-#define WEFT_MATCH_RECEIVED_AT			512	/* messages received, */
+#define WEFT_MATCH_RECEIVED_AT			512	/* what has met a buffer, */
 #define WEFT_MATCH_RECEIVE_ERRORS_AT		520	/* or not in full */
-#define WEFT_MATCH_SENT_AT			528	/* messages sent, */
+#define WEFT_MATCH_SENT_AT			528	/* those that the interface has sent, */
 #define WEFT_MATCH_SEND_ERRORS_AT		536	/* or not in full */
 
 /**
@@ -1969,8 +1970,15 @@ struct weft_match_kick {
 #define WEFT_MATCH_UNLINK	6	/* the oldest buffer with the context */
 #define WEFT_MATCH_ENABLE	7	/* begin to match */
 #define WEFT_MATCH_DISABLE	8	/* end to match: messages are refused */
+#define WEFT_MATCH_HAND_OVER	9	/* have the lists handed over, */
+#define WEFT_MATCH_REPORT	10	/* say how long those of the program are, */
+#define WEFT_MATCH_APPEND_HEADER 11	/* and give a message back, */
+#define WEFT_MATCH_PULL		12	/* or get the bytes of a long one */
 /* and of the ring of messages. */
-#define WEFT_MATCH_PUT		16
+#define WEFT_MATCH_PUT		16	/* send a message */
+#define WEFT_MATCH_GET		17	/* get bytes of a buffer */
+#define WEFT_MATCH_ATOMIC	18	/* change integers in a buffer, */
+#define WEFT_MATCH_FETCH	19	/* and get what they were */
 
 #define WEFT_MATCH_PERSISTENT	(1 << 0)	/* the buffer stays when a message has matched */
 #define WEFT_MATCH_MANAGE_LOCAL	(1 << 1)	/* messages lie behind each other */
@@ -1978,7 +1986,12 @@ struct weft_match_kick {
 #define WEFT_MATCH_QUIET	(1 << 3)	/* success posts no WEFT_MATCH_COMMAND */
 #define WEFT_MATCH_IN_RING	(1 << 4)	/* the bytes of the message are the next slot */
 #define WEFT_MATCH_OVERFLOW	(1 << 5)	/* memory for messages that no buffer is for */
-#define WEFT_MATCH_SILENT	(1 << 6)	/* a match posts no WEFT_MATCH_RECEIVED */
+#define WEFT_MATCH_SILENT	(1 << 6)	/* a match posts no event */
+#define WEFT_MATCH_AT_OFFSET	(1 << 7)	/* the message is for an offset of the buffer */
+#define WEFT_MATCH_READABLE	(1 << 8)	/* gets may read the buffer */
+#define WEFT_MATCH_READ_ONLY	(1 << 9)	/* and nothing may change it */
+#define WEFT_MATCH_RETRY	(1 << 10)	/* once more, if the connection is lost */
+#define WEFT_MATCH_REQUESTS	(1 << 11)	/* memory for messages that the program matches */
 
 /**
  * struct weft_match_command - a slot of a command ring
@@ -1988,7 +2001,7 @@ struct weft_match_kick {
  * @min_free: a persistent buffer with WEFT_MATCH_MANAGE_LOCAL is unlinked when it has less
  *	room than this
  * @context: of buffer, receive or message; events have it
- * @address: of the buffer, or of the message
+ * @address: of the buffer, or of the message; where bytes that are got go; of operands
  * @length: in bytes
  * @bits: match bits
  * @ignore: the match bits that do not matter; of a message: told to the target, see
@@ -2014,45 +2027,153 @@ struct weft_match_command {
 	__u32 generation;
 };
 
+/* Operations on integers (weft_match_more.operation). */
+#define WEFT_MATCH_MIN			1	/* the smaller one of memory and operand */
+#define WEFT_MATCH_MAX			2
+#define WEFT_MATCH_SUM			3	/* modulo their width, as the next two */
+#define WEFT_MATCH_PRODUCT		4
+#define WEFT_MATCH_DIFFERENCE		5	/* memory less the operand */
+#define WEFT_MATCH_LOGICAL_OR		6	/* 1 or 0 */
+#define WEFT_MATCH_LOGICAL_AND		7
+#define WEFT_MATCH_BIT_OR		8
+#define WEFT_MATCH_BIT_AND		9
+#define WEFT_MATCH_LOGICAL_XOR		10
+#define WEFT_MATCH_BIT_XOR		11
+#define WEFT_MATCH_READ			12	/* of WEFT_MATCH_FETCH alone: no operand */
+#define WEFT_MATCH_WRITE		13
+#define WEFT_MATCH_SWAP_EQUAL		14	/* the operand, if what is compared is as memory, */
+#define WEFT_MATCH_SWAP_NOT_EQUAL	15	/* is not, */
+#define WEFT_MATCH_SWAP_LESS_EQUAL	16	/* is less than memory or equal, */
+#define WEFT_MATCH_SWAP_LESS		17
+#define WEFT_MATCH_SWAP_GREATER_EQUAL	18
+#define WEFT_MATCH_SWAP_GREATER		19
+#define WEFT_MATCH_SWAP_MASKED		20	/* its bits that are set in what is compared */
+
+/* Types of integers (weft_match_more.integer): their width in bytes, 1, 2, 4 or 8, and */
+#define WEFT_MATCH_SIGNED	(1 << 7)
+
+#define WEFT_MATCH_MAX_ATOMIC	2048	/* bytes that an operation changes at most */
+
+/**
+ * struct weft_match_more - the next slot of a command of the ring of messages
+ * @offset: where in the buffer, unless that has WEFT_MATCH_MANAGE_LOCAL
+ * @result: of WEFT_MATCH_FETCH: address of room for as many bytes as it changes
+ * @compare: of an operation that compares: address of as many values
+ * @operation: of WEFT_MATCH_ATOMIC and WEFT_MATCH_FETCH: WEFT_MATCH_*
+ * @integer: likewise: the type of the integers
+ * @reserved: must be 0
+ * @reserved2: must be 0
+ * @reserved3: must be 0
+ *
+ * Stands behind WEFT_MATCH_GET, WEFT_MATCH_ATOMIC, WEFT_MATCH_FETCH, and WEFT_MATCH_PUT with
+ * WEFT_MATCH_AT_OFFSET; WEFT_MATCH_IN_RING puts another slot behind it, in which the values to
+ * compare with follow the operands. A command with more slots than its ring is never taken.
+ *
+ * None of these waits for a buffer: without one they end with ENOENT, or with EBUSY if the
+ * target matches by itself. WEFT_MATCH_GET stores at weft_match_command.address.
+ * WEFT_MATCH_ATOMIC and WEFT_MATCH_FETCH change weft_match_command.length bytes, whole integers,
+ * up to WEFT_MATCH_MAX_ATOMIC, by operands at weft_match_command.address. In the buffer integers
+ * are at multiples of their width. Each is changed at once for all processors of the target; those
+ * of one operation may be changed one after the other. A buffer that is too short is not changed.
+ *
+ * WEFT_MATCH_RETRY: an operation that changes nothing, WEFT_MATCH_GET or WEFT_MATCH_READ, is done
+ * again some times when the connection was lost. Any other ends then with ECONNRESET, and is done
+ * once at most.
+ */
+struct weft_match_more {
+	__u64 offset;
+	__u64 result;
+	__u64 compare;
+	__u8 operation;
+	__u8 integer;
+	__u16 reserved;
+	__u32 reserved2;
+	__u64 reserved3[4];
+};
+
+/*
+ * An interface with WEFT_MATCH_HANDS_OVER that has buffers with WEFT_MATCH_REQUESTS hands its lists
+ * over when it needs an entry and has as many as it may, or when it is asked to. The events are, in
+ * this order: WEFT_MATCH_STATE with WEFT_MATCH_ONLOAD; a WEFT_MATCH_BUFFER for each buffer, those
+ * with WEFT_MATCH_OVERFLOW last; a WEFT_MATCH_HEADER for each message that has no receive, those
+ * that were claimed last; WEFT_MATCH_STATE with WEFT_MATCH_SOFTWARE. Each in the order of its list.
+ * Messages wait meanwhile. All of that is the program's then, and in no list. A command that was to
+ * append something, before or after that, has failed with EBUSY: what it names is newer than all
+ * that is handed over.
+ *
+ * From then on the bytes of short messages go to buffers with WEFT_MATCH_REQUESTS, each message is
+ * a WEFT_MATCH_HEADER, and the program matches. If weft_match_event.stored is less than the length,
+ * the bytes are with the source, and weft_match_event.address is the number by which it knows the
+ * message. WEFT_MATCH_PULL gets them: @hwid and @endpoint of the event, @ignore the number,
+ * @address and @length of where they go, no more than the message has. WEFT_MATCH_RECEIVED says
+ * that they are there. With length 0 the message is dropped. A source waits for either.
+ *
+ * WEFT_MATCH_REPORT says how many buffers and messages the program has, as @length. When that was
+ * below half of weft_match_open.entries for 100 ms, and would fit, WEFT_MATCH_STATE says
+ * WEFT_MATCH_RETURNING. The program then appends its buffers, and with WEFT_MATCH_APPEND_HEADER
+ * its messages, each in its order, and then enables the interface. Messages wait meanwhile. If
+ * entries run out before, all of it is handed over again, and is older than what the program has
+ * still. A header is given back by what its event has: @context, @address, @length, @bits, @ignore
+ * for data, @hwid, @endpoint, and @min_free for stored. WEFT_MATCH_FREED with its context says
+ * that its bytes are not needed any more; of one that was claimed then, with that of the claim.
+ */
+
+/* Of WEFT_MATCH_STATE (weft_match_event.data): messages are matched with */
+#define WEFT_MATCH_DISABLED	0	/* none: the interface was disabled meanwhile */
+#define WEFT_MATCH_ONLOAD	1	/* none, as the lists are being handed over */
+#define WEFT_MATCH_SOFTWARE	2	/* those of the program */
+#define WEFT_MATCH_RETURNING	3	/* none, as the program can give its lists back */
+
 /* Kinds of events (weft_match_event.kind). */
 #define WEFT_MATCH_COMMAND	1	/* what became of a command of the ring of lists */
 #define WEFT_MATCH_RECEIVED	2	/* a message is in a buffer */
-#define WEFT_MATCH_SENT		3	/* a message is over: its memory can be used */
+#define WEFT_MATCH_SENT		3	/* what was begun is over: its memory can be used */
 #define WEFT_MATCH_UNLINKED	4	/* overflow memory receives no more */
 #define WEFT_MATCH_FREED	5	/* and no message is in it any more */
+#define WEFT_MATCH_GOT		6	/* bytes of a buffer were got */
+#define WEFT_MATCH_CHANGED	7	/* integers in a buffer were changed */
+#define WEFT_MATCH_BUFFER	8	/* a buffer is handed over */
+#define WEFT_MATCH_HEADER	9	/* the program has to match this message */
+#define WEFT_MATCH_STATE	10	/* what messages are matched with, from here on */
 
 #define WEFT_MATCH_BUFFER_UNLINKED	(1 << 0)	/* the buffer receives no more */
 #define WEFT_MATCH_TRUNCATED		(1 << 1)	/* the buffer was too short */
+#define WEFT_MATCH_CLAIMED		(1 << 2)	/* the header, with this context */
 
 /**
  * struct weft_match_event - an event
  * @kind: WEFT_MATCH_*
- * @flags: WEFT_MATCH_BUFFER_UNLINKED, WEFT_MATCH_TRUNCATED
- * @endpoint: of WEFT_MATCH_RECEIVED, and of a message that was found: interface of the source
- * @status: 0, or an errno
+ * @flags: WEFT_MATCH_BUFFER_UNLINKED, WEFT_MATCH_TRUNCATED, WEFT_MATCH_CLAIMED
+ * @endpoint: of a message, a get or an atomic operation of another: interface of the source
+ * @status: 0, or an errno; of WEFT_MATCH_BUFFER: the flags of its command
  * @context: of the command, of the buffer, or of the message
  * @address: where the bytes are
  * @length: bytes of the message
- * @stored: how many of them are there
+ * @stored: how many of them are there; of WEFT_MATCH_BUFFER: how many of its bytes are in use
  * @bits: match bits of the message
- * @data: weft_match_command.ignore of the message; of WEFT_MATCH_UNLINK: how many messages with
- *	the context are still being received, each with an event to come
+ * @data: weft_match_command.ignore of the message, or buffer; of WEFT_MATCH_UNLINK: how many
+ *	messages with the context are still being received, each with an event to come
  * @hwid: host of the source
  *
- * Messages are matched in the order in which their source has sent them. Events are in that of
- * what ends first: that a message is over may be told before it is of an earlier one.
+ * Messages, gets and atomic operations are matched in the order in which their source has sent
+ * them. Events are in that of what ends first: that one is over may be told before it is of an
+ * earlier one.
  *
  * Status of WEFT_MATCH_COMMAND: ENOENT: there is no such message or buffer. EINVAL: the
- * command makes no sense. ENOSPC: there is no list entry left. EHOSTUNREACH: no host with this
+ * command makes no sense. ENOSPC: there is no list entry left. EBUSY: the lists are the program's,
+ * or are being handed over; or the interface is in another state. EHOSTUNREACH: no host with this
  * hardware id is known.
  *
  * Of WEFT_MATCH_SENT: EHOSTUNREACH: likewise, or it does not answer. ECONNRESET: the connection
- * was lost; whether the target has the message is not known. ENXIO: the host has no such
- * interface. ESHUTDOWN: it is disabled. EPERM: the buffer does not allow it. EFAULT: memory is
- * not there, here or at the target. ESRCH: likewise, as the process has ended or called exec().
- * EINVAL: the command makes no sense.
+ * was lost; whether the target has the message, or has changed integers, is not known. ENXIO: the
+ * host has no such interface. ESHUTDOWN: it is disabled. EPERM: the buffer does not allow it.
+ * EFAULT: memory is not there, here or at the target. ESRCH: likewise, as the process has ended or
+ * called exec(). EINVAL: the command makes no sense, or integers are not at a multiple of their
+ * width. Of others than plain messages, ENOENT: no buffer is for it. EBUSY: the target matches by
+ * itself. EMSGSIZE: the buffer is too short for all integers. ENOMEM.
  *
- * Of WEFT_MATCH_RECEIVED: EFAULT, ESRCH, ECONNRESET and ENXIO as these; ENOMEM.
+ * Of WEFT_MATCH_RECEIVED, WEFT_MATCH_GOT and WEFT_MATCH_CHANGED: EFAULT, ESRCH, ECONNRESET, ENXIO,
+ * EINVAL and EMSGSIZE as these; ENOMEM.
  */
 struct weft_match_event {
 	__u8 kind;

@@ -5,6 +5,9 @@
 //! An operation makes a new word of the one in memory, an operand, and for some a word to compare with. What was
 //! in memory is what an operation that fetches returns. This file is independent of how memory is accessed.
 
+/// In the number of a type of integers: they have a sign.
+pub const SIGNED: u8 = 1 << 7;
+
 /// A type of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Integer {
@@ -20,6 +23,11 @@ impl Integer {
             1 | 2 | 4 | 8 => Some(Self { bytes, signed }),
             _ => None,
         }
+    }
+
+    /// Returns the integers with this number: their width in bytes, and [`SIGNED`].
+    pub const fn of(number: u8) -> Option<Self> {
+        Self::new(number & !SIGNED, number & SIGNED != 0)
     }
 
     /// Returns the width in bytes.
@@ -46,49 +54,50 @@ impl Integer {
     }
 }
 
-/// An operation. `memory` is what is in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// The smaller one.
-    Min,
-    /// The larger one.
-    Max,
-    /// The sum, modulo the width.
-    Sum,
-    /// The product, modulo the width.
-    Product,
-    /// `memory` less the operand, modulo the width.
-    Difference,
-    /// 1 if one of them is not 0.
-    LogicalOr,
-    /// 1 if neither is 0.
-    LogicalAnd,
-    /// The bits of either.
-    BitOr,
-    /// The bits of both.
-    BitAnd,
-    /// 1 if one of them is 0.
-    LogicalXor,
-    /// The bits in which they differ.
-    BitXor,
-    /// `memory`.
-    Read,
-    /// The operand.
-    Write,
-    /// The operand, if the word to compare with is equal to `memory`.
-    SwapEqual,
-    /// If it is not equal.
-    SwapNotEqual,
-    /// If it is less than or equal to `memory`.
-    SwapLessEqual,
-    /// If it is less.
-    SwapLess,
-    /// If it is greater or equal.
-    SwapGreaterEqual,
-    /// If it is greater.
-    SwapGreater,
-    /// The bits of the operand that are set in the word to compare with; the others are those of `memory`.
-    MaskedSwap,
+numbered! {
+    /// An operation, by its number in the user interface and between hosts. `memory` is what is in memory.
+    pub enum Operation: u8 {
+        /// The smaller one.
+        Min = 1,
+        /// The larger one.
+        Max = 2,
+        /// The sum, modulo the width.
+        Sum = 3,
+        /// The product, modulo the width.
+        Product = 4,
+        /// `memory` less the operand, modulo the width.
+        Difference = 5,
+        /// 1 if one of them is not 0.
+        LogicalOr = 6,
+        /// 1 if neither is 0.
+        LogicalAnd = 7,
+        /// The bits of either.
+        BitOr = 8,
+        /// The bits of both.
+        BitAnd = 9,
+        /// 1 if one of them is 0.
+        LogicalXor = 10,
+        /// The bits in which they differ.
+        BitXor = 11,
+        /// `memory`.
+        Read = 12,
+        /// The operand.
+        Write = 13,
+        /// The operand, if the word to compare with is equal to `memory`.
+        SwapEqual = 14,
+        /// If it is not equal.
+        SwapNotEqual = 15,
+        /// If it is less than or equal to `memory`.
+        SwapLessEqual = 16,
+        /// If it is less.
+        SwapLess = 17,
+        /// If it is greater or equal.
+        SwapGreaterEqual = 18,
+        /// If it is greater.
+        SwapGreater = 19,
+        /// The bits of the operand that are set in the word to compare with; the others are those of `memory`.
+        MaskedSwap = 20,
+    }
 }
 
 impl Operation {
@@ -141,5 +150,60 @@ impl Operation {
             Self::SwapGreater => swap(order().is_gt()),
             Self::MaskedSwap => with & compared | old & !compared,
         })
+    }
+}
+
+/// Bytes in memory that one request changes at most.
+pub const MOST: u64 = 2048;
+
+/// An operation, and the type of the integers that it is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The operation.
+    pub operation: Operation,
+    /// The type.
+    pub integer: Integer,
+}
+
+impl Change {
+    /// Returns the operation and the type with these numbers.
+    pub fn of(operation: u8, integer: u8) -> Option<Self> {
+        Some(Self {
+            operation: Operation::of(operation)?,
+            integer: Integer::of(integer)?,
+        })
+    }
+
+    /// Returns how many bytes come with a request for `length` bytes in memory: the operands, and behind them what is
+    /// compared with. `None`: these are no integers, or more than [`MOST`] has.
+    pub fn operands(self, length: u64) -> Option<u64> {
+        // A power of two.
+        let whole = length & (u64::from(self.integer.bytes()) - 1) == 0;
+        if !whole || !(1..=MOST).contains(&length) {
+            return None;
+        }
+        Some(match self.operation {
+            operation if operation.only_reads() => 0,
+            operation if operation.compares() => 2 * length,
+            _ => length,
+        })
+    }
+
+    /// Returns the word that memory has afterwards, of the integer at byte `at` of a request for `length` bytes.
+    /// `operands` is what has come with it.
+    pub fn apply(self, memory: u64, operands: &[u8], length: usize, at: usize) -> u64 {
+        let (operand, compare) = (self.word(operands, at), self.word(operands, length + at));
+        self.operation.apply(self.integer, memory, operand, compare)
+    }
+
+    /// Returns the integer at a byte; 0 if there is none.
+    fn word(self, bytes: &[u8], at: usize) -> u64 {
+        let mut word = [0; 8];
+        let width = usize::from(self.integer.bytes());
+        let from = bytes.get(at..).and_then(|bytes| bytes.get(..width));
+        if let (Some(from), Some(to)) = (from, word.get_mut(..width)) {
+            to.copy_from_slice(from);
+        }
+        u64::from_le_bytes(word)
     }
 }

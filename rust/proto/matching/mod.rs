@@ -14,12 +14,11 @@
 //! of their own, since neither calls the other. The caller carries an [`outcome::Reply`] out, and hands the
 //! [`outcome::Order`] in it back to the dispatcher.
 //!
-//! [`flow`] is what else a message interface needs, and, not in the module yet, `counter`, `atomic`, `packet` and
-//! `retry`.
+//! [`flow`], [`atomic`] and [`retry`] are what else a message interface needs, and, not in the module yet, `counter` and
+//! `packet`.
 //! This folder is independent of how requests are encoded, of memory, of processes and of time, which is an
 //! argument. Documentation/matching.rst describes it.
 
-#[cfg(not(MODULE))]
 pub mod atomic;
 pub mod cache;
 #[cfg(not(MODULE))]
@@ -39,7 +38,6 @@ pub mod packet;
 mod pool;
 pub mod queue;
 pub mod request;
-#[cfg(not(MODULE))]
 pub mod retry;
 pub mod step;
 pub mod storage;

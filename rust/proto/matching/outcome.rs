@@ -140,7 +140,8 @@ impl Cached {
         if !allows(self.options, message.op) {
             return Outcome::Drop(Reason::Denied);
         }
-        let part = span(self.address, self.length, message.offset, message.length);
+        let offset = message.offset.unwrap_or(0);
+        let part = span(self.address, self.length, offset, message.length);
         Outcome::Receive(Receipt {
             header: header_of(message),
             stored: false,
@@ -203,7 +204,8 @@ pub struct Reply {
     pub outcome: Outcome,
     /// The command goes on: when the outcome is carried out, the caller calls `go_on`.
     pub more: bool,
-    /// No header names the overflow memory with this context any more: its program is told.
+    /// No header names the overflow memory with this context any more, or that of a header that was given back with it (of
+    /// one that was claimed then: with that of the claim): its program is told.
     pub freed: Option<u64>,
     /// For the dispatcher.
     pub order: Order,

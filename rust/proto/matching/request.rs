@@ -95,13 +95,10 @@ pub enum Op {
     /// Writes.
     Put,
     /// Reads.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     Get,
     /// Changes words.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     Atomic,
     /// Changes words, and returns what they were.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     Fetch,
 }
 
@@ -118,8 +115,9 @@ pub struct Message {
     pub length: u64,
     /// The bytes of it that came along: less than all if it is a rendezvous.
     pub eager: u32,
-    /// Where in the buffer, unless the offset is the engine's. A put with an offset is never unexpected.
-    pub offset: u64,
+    /// Where in the buffer, unless the offset is the engine's; `None`: at its beginning. A put with an offset is never
+    /// unexpected.
+    pub offset: Option<u64>,
     /// What the sender tells the receiver besides.
     pub data: u64,
     /// By which the initiator knows the operation, to get the rest or to answer.
@@ -188,16 +186,13 @@ pub enum Command {
     /// Ends to match. The lists stay.
     Disable,
     /// Hands the lists over to the program.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     HandOver,
     /// Says how many entries the program's own lists have.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     Report {
         /// Their number.
         entries: u32,
     },
     /// Gives back a header, in the order of the unexpected list, while the lists return to the engine.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     AppendHeader(Header),
 }
 

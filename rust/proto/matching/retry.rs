@@ -46,22 +46,23 @@ pub struct Pending {
     /// Rises with each try in this place.
     generation: u32,
     next: u32,
-    peer: u32,
     cookie: u64,
     retries: u8,
     class: Option<Class>,
 }
 
 impl Pending {
-    /// Initial value for memory.
-    pub const FREE: Self = Self {
-        generation: 0,
-        next: NONE,
-        peer: 0,
-        cookie: 0,
-        retries: 0,
-        class: None,
-    };
+    /// Initial value for memory, whose names begin behind `generation`: where those of no other memory do that may be
+    /// meant.
+    pub const fn free(generation: u32) -> Self {
+        Self {
+            generation,
+            next: NONE,
+            cookie: 0,
+            retries: 0,
+            class: None,
+        }
+    }
 
     fn id(&self, at: u32) -> Id {
         Id((u64::from(self.generation) << 32) | u64::from(at))
@@ -82,7 +83,7 @@ pub struct Operations<S> {
 }
 
 impl<S: Storage<Pending>> Operations<S> {
-    /// Makes the table, for as many operations as `memory` has places, all [`Pending::FREE`].
+    /// Makes the table, for as many operations as `memory` has places, all [`Pending::free`].
     pub const fn new(memory: S, policy: Policy) -> Self {
         Self {
             memory,
@@ -91,13 +92,12 @@ impl<S: Storage<Pending>> Operations<S> {
         }
     }
 
-    /// Notes an operation that is sent to a peer. Returns its name; `None` if there is no place.
-    pub fn begin(&mut self, peer: u32, class: Class, cookie: u64) -> Option<Id> {
+    /// Notes an operation that is sent. Returns its name; `None` if there is no place.
+    pub fn begin(&mut self, class: Class, cookie: u64) -> Option<Id> {
         let (at, place) = self.free.take(&mut self.memory)?;
         *place = Pending {
             generation: place.generation.wrapping_add(1),
             next: NONE,
-            peer,
             cookie,
             retries: 0,
             class: Some(class),
@@ -105,37 +105,34 @@ impl<S: Storage<Pending>> Operations<S> {
         Some(place.id(at))
     }
 
-    /// Takes the answer to a try. Returns the operation; `None` if it is not the answer to its last try.
-    pub fn complete(&mut self, id: Id) -> Option<u64> {
+    /// Returns the operation whose last try has this name.
+    pub fn find(&self, id: Id) -> Option<u64> {
         let at = id.0 as u32;
         let place = self.memory.at(at)?;
-        if place.class.is_none() || place.id(at) != id {
-            return None;
-        }
-        let cookie = place.cookie;
-        self.remove(at);
+        let is = place.class.is_some() && place.id(at) == id;
+        is.then_some(place.cookie)
+    }
+
+    /// Takes the answer to a try. Returns the operation; `None` if it is not the answer to its last try.
+    pub fn complete(&mut self, id: Id) -> Option<u64> {
+        let cookie = self.find(id)?;
+        self.remove(id.0 as u32);
         Some(cookie)
     }
 
-    /// Decides what becomes of the next operation to a peer whose session is lost, and returns where to go on
-    /// after it. Begins at 0; sees each operation once, if none begins meanwhile.
-    pub fn lost(&mut self, peer: u32, from: u32) -> Option<(Verdict, u32)> {
-        let mut at = from;
-        while at < self.free.fresh() {
-            let place = self.memory.at_mut(at)?;
-            if let Some(class) = place.class.filter(|_| place.peer == peer) {
-                let cookie = place.cookie;
-                if class == Class::Idempotent && place.retries < self.policy.retries {
-                    place.retries += 1;
-                    place.generation = place.generation.wrapping_add(1);
-                    return Some((Verdict::Retry(place.id(at), cookie), at + 1));
-                }
-                self.remove(at);
-                return Some((Verdict::Fail(cookie), at + 1));
-            }
-            at += 1;
+    /// Decides what becomes of an operation whose session is lost, by the name of its last try.
+    pub fn lose(&mut self, id: Id) -> Option<Verdict> {
+        let cookie = self.find(id)?;
+        let at = id.0 as u32;
+        let retries = self.policy.retries;
+        let place = self.memory.at_mut(at)?;
+        if place.class == Some(Class::Idempotent) && place.retries < retries {
+            place.retries += 1;
+            place.generation = place.generation.wrapping_add(1);
+            return Some(Verdict::Retry(place.id(at), cookie));
         }
-        None
+        self.remove(at);
+        Some(Verdict::Fail(cookie))
     }
 
     fn remove(&mut self, at: u32) {

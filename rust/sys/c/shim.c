@@ -8,6 +8,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/err.h>
 #include <linux/file.h>
+#include <linux/highmem.h>
 #include <linux/io.h>
 #include <linux/kobject.h>
 #include <linux/kthread.h>
@@ -213,6 +214,59 @@ int weft_mm_copy(struct mm_struct *mm, u64 at, void *data, size_t bytes, bool st
 	kthread_unuse_mm(mm);
 	mmput(mm);
 	return left ? -EFAULT : 0;
+}
+
+/*
+ * Has the page at an address be there, to be written, until weft_mm_release(). Errors as above.
+ * Sleeps.
+ */
+int weft_mm_hold(struct mm_struct *mm, u64 at, struct page **page)
+{
+	int held;
+
+	if (!mmget_not_zero(mm))
+		return -ESRCH;
+	kthread_use_mm(mm);
+	held = pin_user_pages_fast(at & PAGE_MASK, 1, FOLL_WRITE, page);
+	kthread_unuse_mm(mm);
+	if (held == 1)
+		return 0;
+	mmput(mm);
+	return -EFAULT;
+}
+
+void weft_mm_release(struct mm_struct *mm, struct page *page)
+{
+	unpin_user_pages_dirty_lock(&page, 1, true);
+	mmput(mm);
+}
+
+/*
+ * Stores an integer of 1, 2, 4 or 8 bytes, at a multiple of that in a page, if *@old is there.
+ * *@old is what was there.
+ */
+bool weft_page_exchange(struct page *page, unsigned int at, unsigned int bytes, u64 *old, u64 new)
+{
+	void *map = kmap_local_page(page);
+	u64 was = 0;
+
+	switch (bytes) {
+	case 1:
+		was = cmpxchg((u8 *)(map + at), (u8)*old, (u8)new);
+		break;
+	case 2:
+		was = cmpxchg((u16 *)(map + at), (u16)*old, (u16)new);
+		break;
+	case 4:
+		was = cmpxchg((u32 *)(map + at), (u32)*old, (u32)new);
+		break;
+	case 8:
+		was = cmpxchg((u64 *)(map + at), *old, new);
+		break;
+	}
+	kunmap_local(map);
+	swap(*old, was);
+	return *old == was;
 }
 
 struct task_struct *weft_thread_start(int (*run)(void *data), void *data, const char *name)

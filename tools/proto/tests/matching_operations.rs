@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use weft_proto::matching::{
-    atomic::{Integer, Operation},
+    atomic::{Change, Integer, Operation, MOST, SIGNED},
     counter::{Counter, Counters, Trigger},
     flow::{ProtocolError, Refusal, Refusals, Source, Stage},
     packet::{Packet, Packets},
@@ -146,6 +146,66 @@ fn l_7_there_are_no_integers_of_other_widths() {
 }
 
 #[test]
+fn l_7_operations_and_integers_have_numbers() {
+    for (number, operation) in (1..).zip([
+        Operation::Min,
+        Operation::Max,
+        Operation::Sum,
+        Operation::Product,
+    ]) {
+        assert_eq!(Operation::of(number), Some(operation));
+    }
+    let known = (0..=u8::MAX).filter_map(Operation::of);
+    assert_eq!(known.collect::<Vec<_>>().len(), ALL.len());
+    for bytes in [1, 2, 4, 8] {
+        assert_eq!(Integer::of(bytes), Integer::new(bytes, false));
+        assert_eq!(Integer::of(bytes | SIGNED), Integer::new(bytes, true));
+    }
+    for none in [0, 3, 16, SIGNED, SIGNED | 16] {
+        assert_eq!(Integer::of(none), None);
+        assert_eq!(Change::of(Operation::Sum as u8, none), None);
+    }
+    assert_eq!(Change::of(0, 4), None);
+}
+
+fn change(operation: Operation, integer: u8) -> Change {
+    Change::of(operation as u8, integer).expect("there are such")
+}
+
+#[test]
+fn l_7_operands_are_as_many_as_the_integers() {
+    assert_eq!(change(Operation::Sum, 4).operands(8), Some(8));
+    assert_eq!(change(Operation::SwapEqual, 4).operands(8), Some(16));
+    assert_eq!(change(Operation::Read, 4).operands(8), Some(0));
+    assert_eq!(change(Operation::Sum, 1).operands(MOST), Some(MOST));
+    for (integer, length) in [
+        (4, 0),
+        (4, 6),
+        (8, 12),
+        (2, 1),
+        (1, MOST + 1),
+        (8, u64::MAX - 7),
+    ] {
+        assert_eq!(change(Operation::Sum, integer).operands(length), None);
+    }
+}
+
+#[test]
+fn l_7_each_integer_has_its_operand() {
+    let operands = [1, 0, 2, 0, 3, 0, 10, 0, 20, 0, 30, 0];
+    let swap = change(Operation::SwapEqual, 2);
+    // Two operands more than there are integers: those to compare with.
+    assert_eq!(swap.apply(10, &operands, 6, 0), 1);
+    assert_eq!(swap.apply(10, &operands, 6, 2), 10);
+    assert_eq!(swap.apply(30, &operands, 6, 4), 3);
+    let sum = change(Operation::Sum, 2);
+    assert_eq!(sum.apply(0xffff, &operands, 12, 2), 1);
+    // What has not come is 0.
+    assert_eq!(sum.apply(7, &operands, 12, 12), 7);
+    assert_eq!(sum.apply(7, &operands[..1], 2, 0), 7);
+}
+
+#[test]
 fn l_7_a_message_of_any_length_has_an_end() {
     assert_eq!(Packets::new(5, 0).next(), None);
     let mut packets = Packets::new(u64::MAX, u32::MAX);
@@ -157,27 +217,23 @@ fn l_7_a_message_of_any_length_has_an_end() {
 }
 
 fn operations(places: usize, retries: u8) -> Operations<Vec<Pending>> {
-    Operations::new(vec![Pending::FREE; places], Policy { retries })
+    Operations::new(vec![Pending::free(0); places], Policy { retries })
 }
 
 #[test]
 fn l_7_idempotent_operations_are_retried_and_ordered_ones_fail() {
     let mut table = operations(8, 2);
-    let put = table.begin(1, Class::Idempotent, 10).expect("room");
-    let atomic = table.begin(1, Class::Ordered, 11).expect("room");
-    let other = table.begin(2, Class::Ordered, 12).expect("room");
-    let mut verdicts = vec![];
-    let mut from = 0;
-    while let Some((verdict, next)) = table.lost(1, from) {
-        verdicts.push(verdict);
-        from = next;
-    }
-    let [Verdict::Retry(again, 10), Verdict::Fail(11)] = verdicts[..] else {
-        panic!("{verdicts:?}")
+    let get = table.begin(Class::Idempotent, 10).expect("room");
+    let atomic = table.begin(Class::Ordered, 11).expect("room");
+    let other = table.begin(Class::Ordered, 12).expect("room");
+    assert_eq!(table.lose(atomic), Some(Verdict::Fail(11)));
+    let Some(Verdict::Retry(again, 10)) = table.lose(get) else {
+        panic!("not tried again")
     };
     // Answers to the tries before are late: they complete nothing.
-    assert_ne!(again, put);
-    assert_eq!(table.complete(put), None);
+    assert_ne!(again, get);
+    assert_eq!((table.find(get), table.find(again)), (None, Some(10)));
+    assert_eq!((table.complete(get), table.lose(get)), (None, None));
     assert_eq!(table.complete(atomic), None);
     assert_eq!(table.complete(again), Some(10));
     assert_eq!(table.complete(again), None, "once");
@@ -188,14 +244,17 @@ fn l_7_idempotent_operations_are_retried_and_ordered_ones_fail() {
 #[test]
 fn l_7_retries_end() {
     let mut table = operations(1, 2);
-    table.begin(1, Class::Idempotent, 10).expect("room");
-    assert_eq!(table.begin(1, Class::Ordered, 11), None, "no place");
+    let mut last = table.begin(Class::Idempotent, 10).expect("room");
+    assert_eq!(table.begin(Class::Ordered, 11), None, "no place");
     for _ in 0..2 {
-        assert!(matches!(table.lost(1, 0), Some((Verdict::Retry(_, 10), _))));
+        match table.lose(last) {
+            Some(Verdict::Retry(again, 10)) => last = again,
+            other => panic!("{other:?}"),
+        }
     }
-    assert_eq!(table.lost(1, 0), Some((Verdict::Fail(10), 1)));
-    assert_eq!(table.lost(1, 0), None);
-    assert!(table.begin(1, Class::Ordered, 11).is_some());
+    assert_eq!(table.lose(last), Some(Verdict::Fail(10)));
+    assert_eq!(table.lose(last), None);
+    assert!(table.begin(Class::Ordered, 11).is_some());
 }
 
 type VecCounters = Counters<Vec<Counter>, Vec<Trigger>>;

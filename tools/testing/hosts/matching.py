@@ -39,10 +39,14 @@ def prepared(lab):
 
 
 @contextlib.contextmanager
-def serving(host, size, port=0):
+def addressed(host, *words):
     """A target, and its address as words."""
-    with running(host, matcher("serve", port, size, 0)) as job:
+    with running(host, matcher(*words)) as job:
         yield job, job.expect(r"^(\d+) (\d+) (\d+)$", 30).group(0)
+
+
+def serving(host, size, port=0):
+    return addressed(host, "serve", port, size, 0)
 
 
 def sent(host, address, size, count, port=0):
@@ -118,6 +122,53 @@ def losses(bench):
                 arrive(h1, address, size, 5)
                 if not job.running:
                     raise Mismatch(f"{name}: the target ended: {job.wait(5)}")
+
+
+@test("L-7: an atomic operation whose session is lost ends with an error, and is carried out once at most")
+def once(bench):
+    lab = prepared(bench.pair())
+    h1, h2 = lab["h1"], lab["h2"]
+    with addressed(h2, "sum", 0) as (job, address):
+        before = 0
+        for n in range(5):
+            with running(h1, matcher("add", 0, address, 0)) as adder:
+                time.sleep(0.5 + n / 10)
+                lab.fabric.link("down", "h1:0")
+                added, error = map(int, adder.wait(60).must().out.split())
+            lab.fabric.link("up", "h1:0")
+            for host in (h1, h2):
+                host.wait_link("ready")
+            reads, failed, number = map(int, h1.out(matcher("read", 0, address, 0), 60).split())
+            bench.note(f"{added} added, then {error}; {number - before} more than before")
+            if error not in (ECONNRESET, EHOSTUNREACH) or not added or (reads, failed) != (1, 0):
+                raise Mismatch(f"{added} added, then {error}; {reads} reads, then {failed}")
+            if number - before not in (added, added + 1):
+                raise Mismatch(f"{added} added, the last one perhaps: {before} became {number}")
+            before = number
+        if not job.running:
+            raise Mismatch(f"the target ended: {job.wait(5)}")
+
+
+@test("L-7: a get is done again when its session was lost, if its program wants that")
+def gets_again(bench):
+    lab = prepared(bench.pair())
+    h1, h2 = lab["h1"], lab["h2"]
+    with addressed(h2, "sum", 0) as (job, address):
+        if h1.out(matcher("add", 0, address, 7), 60) != "7 0":
+            raise Mismatch("7 could not be added")
+        with running(h1, matcher("read", 0, address, 8)) as reader:
+            for _ in range(3):
+                time.sleep(0.7)
+                lab.fabric.link("down", "h1:0")
+                lab.fabric.link("up", "h1:0")
+                for host in (h1, h2):
+                    host.wait_link("ready")
+            reads, error, number = map(int, reader.wait(60).must().out.split())
+        bench.note(f"{reads} reads")
+        if error or number != 7 or reads < 10:
+            raise Mismatch(f"{reads} reads of {number}, then {error}")
+        if not job.running:
+            raise Mismatch(f"the target ended: {job.wait(5)}")
 
 
 @test("L-7: a message whose target has said nothing yet ends with an error when the link goes")

@@ -191,6 +191,7 @@ pub const WEFT_EP_DONE_TOO_LONG: u32 = 4;
 pub const WEFT_EP_DONE_FLUSHED: u32 = 5;
 pub const WEFT_EP_FOREVER: u32 = 4294967295;
 pub const WEFT_MATCH_ANY: u32 = 1;
+pub const WEFT_MATCH_HANDS_OVER: u32 = 2;
 pub const WEFT_MATCH_MAX_ENTRIES: u32 = 16384;
 pub const WEFT_MATCH_MAX_SLOTS: u32 = 4096;
 pub const WEFT_MATCH_INLINE: u32 = 64;
@@ -215,7 +216,14 @@ pub const WEFT_MATCH_RECEIVE: u32 = 5;
 pub const WEFT_MATCH_UNLINK: u32 = 6;
 pub const WEFT_MATCH_ENABLE: u32 = 7;
 pub const WEFT_MATCH_DISABLE: u32 = 8;
+pub const WEFT_MATCH_HAND_OVER: u32 = 9;
+pub const WEFT_MATCH_REPORT: u32 = 10;
+pub const WEFT_MATCH_APPEND_HEADER: u32 = 11;
+pub const WEFT_MATCH_PULL: u32 = 12;
 pub const WEFT_MATCH_PUT: u32 = 16;
+pub const WEFT_MATCH_GET: u32 = 17;
+pub const WEFT_MATCH_ATOMIC: u32 = 18;
+pub const WEFT_MATCH_FETCH: u32 = 19;
 pub const WEFT_MATCH_PERSISTENT: u32 = 1;
 pub const WEFT_MATCH_MANAGE_LOCAL: u32 = 2;
 pub const WEFT_MATCH_ANY_SOURCE: u32 = 4;
@@ -223,13 +231,50 @@ pub const WEFT_MATCH_QUIET: u32 = 8;
 pub const WEFT_MATCH_IN_RING: u32 = 16;
 pub const WEFT_MATCH_OVERFLOW: u32 = 32;
 pub const WEFT_MATCH_SILENT: u32 = 64;
+pub const WEFT_MATCH_AT_OFFSET: u32 = 128;
+pub const WEFT_MATCH_READABLE: u32 = 256;
+pub const WEFT_MATCH_READ_ONLY: u32 = 512;
+pub const WEFT_MATCH_RETRY: u32 = 1024;
+pub const WEFT_MATCH_REQUESTS: u32 = 2048;
+pub const WEFT_MATCH_MIN: u32 = 1;
+pub const WEFT_MATCH_MAX: u32 = 2;
+pub const WEFT_MATCH_SUM: u32 = 3;
+pub const WEFT_MATCH_PRODUCT: u32 = 4;
+pub const WEFT_MATCH_DIFFERENCE: u32 = 5;
+pub const WEFT_MATCH_LOGICAL_OR: u32 = 6;
+pub const WEFT_MATCH_LOGICAL_AND: u32 = 7;
+pub const WEFT_MATCH_BIT_OR: u32 = 8;
+pub const WEFT_MATCH_BIT_AND: u32 = 9;
+pub const WEFT_MATCH_LOGICAL_XOR: u32 = 10;
+pub const WEFT_MATCH_BIT_XOR: u32 = 11;
+pub const WEFT_MATCH_READ: u32 = 12;
+pub const WEFT_MATCH_WRITE: u32 = 13;
+pub const WEFT_MATCH_SWAP_EQUAL: u32 = 14;
+pub const WEFT_MATCH_SWAP_NOT_EQUAL: u32 = 15;
+pub const WEFT_MATCH_SWAP_LESS_EQUAL: u32 = 16;
+pub const WEFT_MATCH_SWAP_LESS: u32 = 17;
+pub const WEFT_MATCH_SWAP_GREATER_EQUAL: u32 = 18;
+pub const WEFT_MATCH_SWAP_GREATER: u32 = 19;
+pub const WEFT_MATCH_SWAP_MASKED: u32 = 20;
+pub const WEFT_MATCH_SIGNED: u32 = 128;
+pub const WEFT_MATCH_MAX_ATOMIC: u32 = 2048;
+pub const WEFT_MATCH_DISABLED: u32 = 0;
+pub const WEFT_MATCH_ONLOAD: u32 = 1;
+pub const WEFT_MATCH_SOFTWARE: u32 = 2;
+pub const WEFT_MATCH_RETURNING: u32 = 3;
 pub const WEFT_MATCH_COMMAND: u32 = 1;
 pub const WEFT_MATCH_RECEIVED: u32 = 2;
 pub const WEFT_MATCH_SENT: u32 = 3;
 pub const WEFT_MATCH_UNLINKED: u32 = 4;
 pub const WEFT_MATCH_FREED: u32 = 5;
+pub const WEFT_MATCH_GOT: u32 = 6;
+pub const WEFT_MATCH_CHANGED: u32 = 7;
+pub const WEFT_MATCH_BUFFER: u32 = 8;
+pub const WEFT_MATCH_HEADER: u32 = 9;
+pub const WEFT_MATCH_STATE: u32 = 10;
 pub const WEFT_MATCH_BUFFER_UNLINKED: u32 = 1;
 pub const WEFT_MATCH_TRUNCATED: u32 = 2;
+pub const WEFT_MATCH_CLAIMED: u32 = 4;
 pub type __u8 = ::std::os::raw::c_uchar;
 pub type __u16 = ::std::os::raw::c_ushort;
 pub type __s32 = ::std::os::raw::c_int;
@@ -923,6 +968,18 @@ pub struct weft_match_command {
     pub endpoint: __u16,
     pub reserved2: __u16,
     pub generation: __u32,
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct weft_match_more {
+    pub offset: __u64,
+    pub result: __u64,
+    pub compare: __u64,
+    pub operation: __u8,
+    pub integer: __u8,
+    pub reserved: __u16,
+    pub reserved2: __u32,
+    pub reserved3: [__u64; 4usize],
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]

@@ -45,7 +45,6 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
     /// Gives out the next entry of an endpoint that hands its lists over: the priority list, the overflow list,
     /// the unexpected list and the claimed headers, each in order. The last is [`Given::End`]; the program
     /// matches from then on. `None`: the endpoint does not hand over.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "ahead of its user"))]
     pub fn give(&mut self, endpoint: &mut Endpoint) -> Option<Given> {
         if endpoint.state != State::Onload {
             return None;

@@ -119,11 +119,19 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
     }
 
     /// Frees the entry of a header, which is in no list. Returns the context of its overflow memory if no other
-    /// header names that, and it is in no list either.
+    /// header names that, and it is in no list either; or its own, if it was given back with eager bytes: their memory
+    /// is named by no other.
     pub(super) fn free_header(&mut self, endpoint: &mut Endpoint, at: u32) -> Option<u64> {
-        let users = self.pool.at(at)?.users;
+        let Entry {
+            users,
+            context,
+            min_free: eager,
+            ..
+        } = *self.pool.at(at)?;
         self.free_entry(endpoint, at);
-        let overflow = self.pool.at_mut(users)?;
+        let Some(overflow) = self.pool.at_mut(users) else {
+            return (eager > 0).then_some(context);
+        };
         overflow.users = overflow.users.saturating_sub(1);
         if overflow.users > 0 || overflow.list() != List::Unlinked {
             return None;

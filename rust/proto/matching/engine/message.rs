@@ -26,13 +26,11 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
         }
         match endpoint.state {
             State::Disabled => Reply::of(Outcome::Drop(Reason::Disabled)),
-            State::Software if message.op != Op::Put => Reply::of(Outcome::Drop(Reason::Software)),
+            State::Software if !may_wait(message) => Reply::of(Outcome::Drop(Reason::Software)),
             State::Software => self.store_for_program(endpoint, message),
             _ => match self.search(endpoint, List::Priority, message.source, message.bits) {
                 Some(at) => self.matched(endpoint, message, at),
-                None if message.op != Op::Put || message.offset != 0 => {
-                    Reply::of(Outcome::Drop(Reason::NoBuffer))
-                }
+                None if !may_wait(message) => Reply::of(Outcome::Drop(Reason::NoBuffer)),
                 None => self.unexpected(endpoint, message),
             },
         }
@@ -46,7 +44,12 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
         if !allows(buffer.options, message.op) {
             return Reply::of(Outcome::Drop(Reason::Denied));
         }
-        let receipt = fit(&mut buffer, header_of(message), message.offset, false);
+        let receipt = fit(
+            &mut buffer,
+            header_of(message),
+            message.offset.unwrap_or(0),
+            false,
+        );
         let mut reply = Reply::of(Outcome::Receive(receipt));
         if receipt.unlinked {
             if self.unlink_buffer(endpoint, at) {
@@ -132,6 +135,11 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
         }
         Reply::of(Outcome::Software(receipt))
     }
+}
+
+/// Returns whether a message can wait for a buffer.
+fn may_wait(message: &Message) -> bool {
+    message.op == Op::Put && message.offset.is_none()
 }
 
 /// The buffer of a header without eager bytes.

@@ -17,6 +17,7 @@ use weft_proto::fence::Fence;
 use weft_proto::fifo::{Arrived, Inbound, Outbound};
 use weft_proto::hold::Standing;
 use weft_proto::mac::{Mac, Tag};
+use weft_proto::matching::atomic::{Change, MOST};
 use weft_proto::mr;
 use weft_proto::nm::kind::NO_HOST;
 use weft_proto::nm::mastership::Mastership;
@@ -56,8 +57,8 @@ macro_rules! each_target {
             word_of_a_trunk: 150_000, 8;
             trunk_of_a_peer: 20_000, 250;
             queue_pair_of_a_peer: 200_000, 28;
-            envelope_of_a_peer: 150_000, 8;
-            slot_of_a_program: 150_000, 10;
+            envelope_of_a_peer: 150_000, 21;
+            slot_of_a_program: 150_000, 20;
             send_request: 150_000, 20;
             receive_request: 150_000, 5;
             count_of_a_queue: 200_000, 5;
@@ -310,22 +311,45 @@ pub fn envelope_of_a_peer(bytes: &[u8]) -> u64 {
         *word = bytes.u64();
     }
     // Mostly what a kind has, as there are few that have all.
-    words[0] = words[0] & !0xff | words[0] & 7;
-    if words[7] & 1 == 0 {
+    words[0] = words[0] & !0xff | words[0] & 15;
+    if words[2] & 1 == 0 {
+        words[6] &= 0xffff_ffff_ffff;
+        words[1] &= !0xfff8;
+        words[0] &= !0xff00;
+    }
+    if words[2] & 2 == 0 {
         words[7] = 0;
         words[6] &= u64::from(u32::MAX);
         words[1] &= !0xfffe;
-        words[0] &= !0xff00;
+    }
+    if words[2] & 4 == 0 {
+        // An operation on integers that there is, mostly.
+        let (operation, integer) = ((words[6] >> 32) % 24, 1 << ((words[6] >> 40) & 3));
+        words[6] = words[6] & 0x8000_ffff_ffff | (operation << 32) | (integer << 40);
+        words[4] &= 0xfff;
     }
     if words[5] & 1 == 0 {
-        words[3..7].fill(0);
+        words[3..8].fill(0);
         words[1] &= !0xffff;
     }
     let Some(said) = Envelope::decode(&words) else {
         return 0;
     };
     assert_eq!(said.encode(), words);
-    answer((1, discriminant(&said.body)))
+    let offset = match said.body {
+        envelope::Body::Put(message) | envelope::Body::Get(message) => message.offset.is_some(),
+        envelope::Body::Atomic(message, change) => {
+            if let Some(known) = Change::of(change.operation, change.integer) {
+                // What a peer says is never more than what is there.
+                let operands = known.operands(message.length);
+                assert!(operands.is_none_or(|bytes| bytes <= 2 * MOST && message.length <= MOST));
+                return answer((2, operands.is_some(), known.operation as u8));
+            }
+            change.fetches
+        }
+        _ => false,
+    };
+    answer((1, offset, discriminant(&said.body)))
 }
 
 /// Nothing is believed that the interface does not have.
@@ -337,15 +361,21 @@ pub fn slot_of_a_program(bytes: &[u8]) -> u64 {
     }
     words[0] = words[0] & !0xffe0 | (words[0] & 0x1f);
     if words[6] & 1 == 0 {
-        words[0] &= !0xff80_ff00;
+        words[0] &= !0xf000_ff00;
         words[7] &= !0xffff_0000;
     }
     let Some(slot) = slot::Slot::decode(&words) else {
         return 0;
     };
     assert_eq!((slot.context, slot.bits), (words[1], words[4]));
-    assert_eq!(slot.flags >> 7, 0);
-    answer((1, discriminant(&slot.op)))
+    assert_eq!(slot.flags >> 12, 0);
+    assert!(slot.is_of_initiator() || !slot.has_more());
+    // What stands behind it, if it has more.
+    let more = slot.has_more().then(|| {
+        let next = std::array::from_fn(|n| if n < 4 { bytes.u64() & 0xffff } else { 0 });
+        slot::More::decode(&next).map(|more| Change::of(more.operation, more.integer).is_some())
+    });
+    answer((1, more, discriminant(&slot.op)))
 }
 
 pub fn queue_pair_of_a_peer(bytes: &[u8]) -> u64 {

@@ -113,7 +113,10 @@ impl Lists {
 
     /// What its overflow buffer is freed by, when a header is in no list any more.
     fn freed(&mut self, stored: &Stored) -> Option<u64> {
-        let overflow = stored.overflow?;
+        let Some(overflow) = stored.overflow else {
+            // Given back, with bytes of its own.
+            return (stored.header.eager > 0).then_some(stored.header.context);
+        };
         if self.users(overflow) > 0 {
             return None;
         }
@@ -302,7 +305,7 @@ impl Model {
         match at.state {
             State::Disabled => return told(Outcome::Drop(Reason::Disabled)),
             State::Software if !at.returning => {
-                if message.op != Op::Put {
+                if message.op != Op::Put || message.offset.is_some() {
                     return told(Outcome::Drop(Reason::Software));
                 }
                 return self.store_for_program(n, header);
@@ -328,13 +331,13 @@ impl Model {
             if !allowed {
                 return told(Outcome::Drop(Reason::Denied));
             }
-            let receipt = fit(buffer, header, message.offset, false);
+            let receipt = fit(buffer, header, message.offset.unwrap_or(0), false);
             if receipt.unlinked {
                 at.priority.remove(place);
             }
             return told(Outcome::Receive(receipt));
         }
-        if message.op != Op::Put || message.offset > 0 {
+        if message.op != Op::Put || message.offset.is_some() {
             return told(Outcome::Drop(Reason::NoBuffer));
         }
         self.unexpected(n, header)

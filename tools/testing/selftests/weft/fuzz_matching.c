@@ -14,6 +14,7 @@ struct end {
 	struct weft_match_open at;
 	uint8_t *map;			/* NULL: there is none */
 	uint64_t produced[2];		/* slots of its lists, and of its messages */
+	uint64_t seen;			/* the number of a message that it has to pull; 0: none */
 };
 
 void fz_match(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
@@ -21,7 +22,8 @@ void fz_match(struct fz_thread *t, struct fz_file *f, union fz_arg *a)
 	struct fz_rng *r = &t->rng;
 
 	(void)f;
-	a->match.flags = fz_once_in(r, 4) ? WEFT_MATCH_ANY : 0;
+	a->match.flags = (fz_once_in(r, 4) ? WEFT_MATCH_ANY : 0) |
+			 (fz_once_in(r, 2) ? WEFT_MATCH_HANDS_OVER : 0);
 	a->match.entries = 1 + fz_below(r, 256);
 	a->match.commands = 2u << fz_below(r, 5);
 	a->match.events = 4u << fz_below(r, 5);
@@ -50,14 +52,33 @@ static volatile uint64_t *word(struct end *end, uint32_t at)
 	return (volatile uint64_t *)(end->map + at);
 }
 
+/* What stands behind some commands of the ring of messages. */
+static struct weft_match_more more(struct fz_thread *t)
+{
+	struct fz_rng *r = &t->rng;
+	struct weft_match_more m = {
+		.offset = fz_below(r, 64) & ~7u,
+		.result = (uintptr_t)t->shared->mem + fz_below(r, FZ_MEM - WEFT_MATCH_MAX_ATOMIC),
+		.compare = (uintptr_t)t->shared->mem + fz_below(r, FZ_MEM - WEFT_MATCH_MAX_ATOMIC),
+		.operation = 1 + fz_below(r, WEFT_MATCH_SWAP_MASKED),
+		.integer = (1 << fz_below(r, 4)) | (fz_once_in(r, 2) ? WEFT_MATCH_SIGNED : 0),
+	};
+
+	if (fz_once_in(r, 16))
+		((uint64_t *)&m)[fz_below(r, sizeof(m) / 8)] = fz_number(r);
+	return m;
+}
+
 /* A command that could be meant, mostly. */
-static struct weft_match_command command(struct fz_thread *t, const struct end *peer, bool sends)
+static struct weft_match_command command(struct fz_thread *t, const struct end *end,
+					 const struct end *peer, bool sends)
 {
 	struct fz_rng *r = &t->rng;
 	uint32_t at = fz_below(r, FZ_MEM);
 	struct weft_match_command c = {
-		.op = sends ? WEFT_MATCH_PUT : 1 + fz_below(r, 8),
-		.flags = fz_next(r) & 0x7f,
+		.op = sends ? WEFT_MATCH_PUT + fz_below(r, 4) :
+			      1 + fz_below(r, WEFT_MATCH_PULL),
+		.flags = fz_next(r) & (fz_once_in(r, 4) ? 0xfff : 0x37f),
 		.min_free = fz_below(r, 2 * WEFT_MATCH_EAGER),
 		.context = fz_below(r, 16),
 		.address = (uintptr_t)t->shared->mem + at,
@@ -69,9 +90,23 @@ static struct weft_match_command command(struct fz_thread *t, const struct end *
 		.generation = sends ? peer->at.generation : 0,
 	};
 
+	/* Whole integers. */
+	if (c.op >= WEFT_MATCH_ATOMIC && !fz_once_in(r, 8))
+		c.length = (1 + fz_below(r, 8)) * 8;
 	/* Otherwise hardly any would be matched. */
 	if (!sends && fz_once_in(r, 2))
 		c.op = fz_once_in(r, 4) ? WEFT_MATCH_ENABLE : WEFT_MATCH_APPEND;
+	/* As a header is: all of its bytes, or none. */
+	if (c.op == WEFT_MATCH_APPEND_HEADER && !fz_once_in(r, 8)) {
+		c.flags &= ~WEFT_MATCH_ANY_SOURCE;
+		c.length %= WEFT_MATCH_EAGER;
+		c.min_free = fz_once_in(r, 2) ? c.length : 0;
+	}
+	if (c.op == WEFT_MATCH_REPORT && !fz_once_in(r, 8))
+		c.length = fz_below(r, 4);
+	/* Of a message that it was told of, perhaps. */
+	if (c.op == WEFT_MATCH_PULL && end->seen && !fz_once_in(r, 8))
+		c.ignore = end->seen;
 	if (fz_once_in(r, 8))
 		((uint64_t *)&c)[fz_below(r, sizeof(c) / 8)] = fz_number(r);
 	return c;
@@ -86,10 +121,16 @@ static void produce(struct fz_thread *t, struct end *end, const struct end *peer
 	uint64_t *produced = &end->produced[sends];
 
 	for (uint32_t n = 1 + fz_below(r, 8); n; n--) {
-		struct weft_match_command c = command(t, peer, sends);
+		struct weft_match_command c = command(t, end, peer, sends);
 
 		memcpy(slots + *produced % end->at.commands * sizeof(c), &c, sizeof(c));
 		++*produced;
+		if (sends && (c.op != WEFT_MATCH_PUT || c.flags & WEFT_MATCH_AT_OFFSET)) {
+			struct weft_match_more m = more(t);
+
+			memcpy(slots + *produced % end->at.commands * sizeof(m), &m, sizeof(m));
+			++*produced;
+		}
 	}
 	*word(end, sends ? WEFT_MATCH_INITIATOR_PRODUCED_AT : WEFT_MATCH_TARGET_PRODUCED_AT) =
 		fz_once_in(r, 32) ? fz_number(r) : *produced;
@@ -102,6 +143,13 @@ static void consume(struct fz_thread *t, struct end *end)
 	uint64_t number = fz_number(r);
 	bool is_right = !fz_once_in(r, 32);
 
+	for (uint32_t n = 0; n < end->at.events; n++) {
+		struct weft_match_event e;
+
+		memcpy(&e, end->map + end->at.events_at + n * sizeof(e), sizeof(e));
+		if (e.kind == WEFT_MATCH_HEADER && e.stored < e.length)
+			end->seen = e.address;
+	}
 	*word(end, WEFT_MATCH_EVENTS_CONSUMED_AT) =
 		is_right ? *word(end, WEFT_MATCH_EVENTS_PRODUCED_AT) : number;
 }

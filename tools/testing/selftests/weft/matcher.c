@@ -5,9 +5,16 @@
  *	matcher serve PORT BYTES COUNT	says its address, and receives so many messages, 0: until it
  *					is killed
  *	matcher mute PORT		says its address, and has no room for events
+ *	matcher sum PORT		says its address, and has an integer that others change
  *	matcher send PORT HWID ENDPOINT GENERATION BYTES COUNT
  *					sends so many messages, 0: until one fails; says how many
  *					have arrived, and the first error
+ *	matcher add PORT HWID ENDPOINT GENERATION COUNT
+ *					adds 1 so many times, 0: until that fails; says how often it
+ *					has not, and the first error
+ *	matcher read PORT HWID ENDPOINT GENERATION SECONDS
+ *					gets the integer again and again, at least once; says how
+ *					often, the first error, and what it was in the end
  *
  * What a message has tells which one it is: a target that finds other bytes ends with 1.
  */
@@ -80,15 +87,96 @@ static int mute(unsigned int port)
 		pause();
 }
 
-static int send_(char **argv)
+static struct mi named(char **argv)
 {
-	struct mi m, to = {
+	return (struct mi) {
 		.at = {
-			.hwid = strtoull(argv[1], NULL, 0),
-			.endpoint = strtoul(argv[2], NULL, 0),
-			.generation = strtoul(argv[3], NULL, 0),
+			.hwid = strtoull(argv[0], NULL, 0),
+			.endpoint = strtoul(argv[1], NULL, 0),
+			.generation = strtoul(argv[2], NULL, 0),
 		},
 	};
+}
+
+static int sum(unsigned int port)
+{
+	static uint64_t number;
+	struct weft_match_command c = region(&number, sizeof(number), TAG, 0);
+	struct mi m;
+
+	c.flags |= WEFT_MATCH_SILENT;
+	if (mi_open(&m, port, 0))
+		return 2;
+	command(&m, c);
+	if (enable(&m))
+		return 2;
+	printf("%llu %u %u\n", m.at.hwid, m.at.endpoint, m.at.generation);
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
+static int add(char **argv)
+{
+	struct mi m, to = named(argv + 1);
+	unsigned int count = strtoul(argv[4], NULL, 0), n, added = 0, error = 0;
+	struct weft_match_more more = { .operation = WEFT_MATCH_SUM, .integer = 8 };
+	uint64_t one = 1, was = 0, last = 0;
+	struct weft_match_event e;
+
+	more.result = (uintptr_t)&was;
+	if (mi_open(&m, strtoul(argv[0], NULL, 0), 0))
+		return 2;
+	for (n = 0; (!count || n < count) && !error; n++) {
+		struct weft_match_command c = message(&one, sizeof(one), TAG, n);
+
+		c.op = WEFT_MATCH_FETCH;
+		ask(&m, &to, c, more, &one, sizeof(one));
+		e = next_ms(&m, WAIT_MS);
+		if (e.kind != WEFT_MATCH_SENT)
+			return 3;
+		error = e.status;
+		if (error)
+			break;
+		/* No other adds. */
+		if (n && was != last + 1)
+			return 1;
+		last = was;
+		added++;
+	}
+	printf("%u %u\n", added, error);
+	return 0;
+}
+
+static int read_(char **argv)
+{
+	const int64_t until = wt_now_ms() + 1000 * strtoul(argv[4], NULL, 0);
+	struct mi m, to = named(argv + 1);
+	unsigned int n = 0, error = 0;
+	struct weft_match_event e;
+	uint64_t number = 0;
+
+	if (mi_open(&m, strtoul(argv[0], NULL, 0), 0))
+		return 2;
+	do {
+		struct weft_match_command c = message(&number, sizeof(number), TAG, n);
+
+		c.op = WEFT_MATCH_GET;
+		c.flags = WEFT_MATCH_RETRY;
+		ask(&m, &to, c, (struct weft_match_more) {}, NULL, 0);
+		e = next_ms(&m, WAIT_MS);
+		if (e.kind != WEFT_MATCH_SENT)
+			return 3;
+		error = e.status;
+		n += !error;
+	} while (!error && wt_now_ms() < until);
+	printf("%u %u %llu\n", n, error, (unsigned long long)number);
+	return 0;
+}
+
+static int send_(char **argv)
+{
+	struct mi m, to = named(argv + 1);
 	size_t bytes = strtoul(argv[4], NULL, 0);
 	unsigned int count = strtoul(argv[5], NULL, 0), sent, arrived = 0, error = 0;
 	uint8_t *memory = malloc(bytes + 1);
@@ -121,5 +209,11 @@ int main(int argc, char **argv)
 		return mute(strtoul(argv[2], NULL, 0));
 	if (argc == 8 && !strcmp(argv[1], "send"))
 		return send_(argv + 2);
+	if (argc == 3 && !strcmp(argv[1], "sum"))
+		return sum(strtoul(argv[2], NULL, 0));
+	if (argc == 7 && !strcmp(argv[1], "add"))
+		return add(argv + 2);
+	if (argc == 7 && !strcmp(argv[1], "read"))
+		return read_(argv + 2);
 	return 2;
 }

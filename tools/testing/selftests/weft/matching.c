@@ -20,7 +20,8 @@
 #include "mi.h"
 #include "weft_test.h"
 
-#define MOST	1048576
+#define MOST		1048576
+#define MOST_INTEGERS	WEFT_MATCH_MAX_ATOMIC
 
 static const size_t sizes[] = {
 	0, 1, 63, 64, 65, 4095, 4096, 4097, 16384, 16385, 65536 + 3, MOST,
@@ -69,7 +70,7 @@ FIXTURE_TEARDOWN(matching)
 TEST_F(matching, opens)
 {
 	struct weft_match_open wrong[] = {
-		{ .flags = 2, .entries = 1, .commands = 2, .events = 4 },
+		{ .flags = 4, .entries = 1, .commands = 2, .events = 4 },
 		{ .entries = 0, .commands = 2, .events = 4 },
 		{ .entries = WEFT_MATCH_MAX_ENTRIES + 1, .commands = 2, .events = 4 },
 		{ .entries = 1, .commands = 3, .events = 4 },
@@ -526,6 +527,430 @@ TEST_F(matching, L_5_any)
 	EXPECT_EQ(0, next_ms(&any, 100).kind);
 	EXPECT_EQ(100, *word(&any, WEFT_MATCH_RECEIVED_AT));
 	mi_close(&any);
+}
+
+static struct weft_match_command get(void *at, size_t length, uint64_t bits, uint64_t context)
+{
+	struct weft_match_command c = message(at, length, bits, context);
+
+	c.op = WEFT_MATCH_GET;
+	return c;
+}
+
+/* L-7: bytes of a buffer are got, at an offset, of all sizes; the program there does nothing. */
+TEST_F(matching, L_7_gets)
+{
+	struct weft_match_event e;
+	unsigned int i;
+
+	ASSERT_EQ(0, enable(&self->b));
+	fill(self->from, MOST, 5);
+	command(&self->b, region(self->from, MOST, 1, 30));
+	for (i = 0; i < 2 * ARRAY_SIZE(sizes); i++) {
+		size_t n = sizes[i / 2], at = i % 2 ? (MOST - n) / 3 : 0;
+
+		memset(self->to, 0xee, MOST);
+		ask(&self->a, &self->b, get(self->to, n, 1, i),
+		    (struct weft_match_more) { .offset = at }, NULL, 0);
+		e = next(&self->a);
+		ASSERT_EQ(WEFT_MATCH_SENT, e.kind) TH_LOG("%zu bytes at %zu", n, at);
+		EXPECT_EQ(0, e.status);
+		EXPECT_EQ(0, e.flags);
+		EXPECT_EQ(i, e.context);
+		EXPECT_EQ(n, e.length);
+		EXPECT_EQ(n, e.stored);
+		EXPECT_EQ(0, memcmp(self->from + at, self->to, n));
+		if (n < MOST)
+			EXPECT_EQ(0xee, self->to[n]);
+		e = next(&self->b);
+		ASSERT_EQ(WEFT_MATCH_GOT, e.kind);
+		EXPECT_EQ(0, e.status);
+		EXPECT_EQ(30, e.context);
+		EXPECT_EQ((uintptr_t)self->from + at, e.address);
+		EXPECT_EQ(n, e.stored);
+		EXPECT_EQ(i + 1000, e.data);
+		EXPECT_EQ(self->a.at.endpoint, e.endpoint);
+	}
+	EXPECT_EQ(i, *word(&self->b, WEFT_MATCH_RECEIVED_AT));
+	EXPECT_EQ(i, *word(&self->a, WEFT_MATCH_SENT_AT));
+	/* More than there is, and a buffer that is used up. */
+	command(&self->b, region(self->from, 70000, 2, 31));
+	ask(&self->a, &self->b, get(self->to, MOST, 2, 1),
+	    (struct weft_match_more) { .offset = 1000 }, NULL, 0);
+	e = next(&self->a);
+	EXPECT_EQ(0, e.status);
+	EXPECT_EQ(WEFT_MATCH_TRUNCATED, e.flags);
+	EXPECT_EQ(69000, e.stored);
+	EXPECT_EQ(0, memcmp(self->from + 1000, self->to, 69000));
+	EXPECT_EQ(WEFT_MATCH_TRUNCATED, next(&self->b).flags);
+	for (i = 0; i < 2; i++) {
+		struct weft_match_command once = buffer(self->from, 100, 3, 32);
+
+		once.flags |= WEFT_MATCH_READABLE | WEFT_MATCH_READ_ONLY;
+		if (!i)
+			command(&self->b, once);
+		ask(&self->a, &self->b, get(self->to, 100, 3, i), (struct weft_match_more) {},
+		    NULL, 0);
+		EXPECT_EQ(i ? ENOENT : 0, next(&self->a).status);
+		if (!i)
+			EXPECT_EQ(WEFT_MATCH_BUFFER_UNLINKED, next(&self->b).flags);
+	}
+}
+
+/* L-7: many gets at once, of both ends; L-4: what a buffer has before them is what they get. */
+TEST_F(matching, L_7_gets_in_order)
+{
+	struct mi *ends[] = { &self->a, &self->b };
+	struct weft_match_event e;
+	unsigned int i, n, over[2] = {};
+	const unsigned int count = 200;
+	uint64_t seen = 0;
+
+	for (n = 0; n < 2; n++) {
+		struct weft_match_command c = region(self->from + n * 100000, 100000, 1, 1);
+
+		ASSERT_EQ(0, enable(ends[n]));
+		c.flags |= WEFT_MATCH_SILENT;
+		command(ends[n], c);
+	}
+	for (i = 0; i < count; i++) {
+		for (n = 0; n < 2; n++)
+			ask(ends[n], ends[!n], get(self->to + n * 100000, 20000 + i * 300, 1, i),
+			    (struct weft_match_more) {}, NULL, 0);
+		for (n = 0; n < 2; n++)
+			while (take(ends[n], &e)) {
+				ASSERT_EQ(0, e.status);
+				over[n]++;
+			}
+	}
+	for (n = 0; n < 2; n++)
+		for (; over[n] < count; over[n]++) {
+			e = next(ends[n]);
+			ASSERT_EQ(WEFT_MATCH_SENT, e.kind) TH_LOG("%u of %u", over[n], n);
+			EXPECT_EQ(0, e.status);
+			EXPECT_EQ(e.length, e.stored);
+		}
+	for (seen = 1; seen < 200; seen++) {
+		struct weft_match_command c = message(&seen, sizeof(seen), 1, 1);
+
+		c.op = WEFT_MATCH_PUT;
+		c.flags = WEFT_MATCH_AT_OFFSET;
+		ask(&self->a, &self->b, c, (struct weft_match_more) { .offset = 64 }, &seen,
+		    sizeof(seen));
+		ask(&self->a, &self->b, get(self->to, sizeof(seen), 1, 2),
+		    (struct weft_match_more) { .offset = 64 }, NULL, 0);
+		for (n = 0; n < 2; n++)
+			ASSERT_EQ(0, next(&self->a).status);
+		EXPECT_EQ(0, memcmp(self->to, &seen, sizeof(seen)));
+	}
+}
+
+/* L-7: a message for an offset: of all sizes, in its place, and never unexpected. */
+TEST_F(matching, L_7_puts_at_an_offset)
+{
+	uint8_t *slab = malloc(1 << 16);
+	struct weft_match_command c;
+	struct weft_match_event e;
+	unsigned int i;
+
+	ASSERT_EQ(0, enable(&self->b));
+	command(&self->b, overflow(slab, 1 << 16, 50));
+	command(&self->b, region(self->to, MOST, 1, 30));
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		size_t n = sizes[i], at = (MOST - n) / 3;
+
+		fill(self->from, n, i);
+		memset(self->to, 0xee, MOST);
+		c = message(self->from, n, 1, i);
+		c.op = WEFT_MATCH_PUT;
+		c.flags = WEFT_MATCH_AT_OFFSET;
+		ask(&self->a, &self->b, c, (struct weft_match_more) { .offset = at },
+		    n <= 64 ? self->from : NULL, n);
+		e = next(&self->b);
+		ASSERT_EQ(WEFT_MATCH_RECEIVED, e.kind) TH_LOG("%zu bytes", n);
+		EXPECT_EQ(0, e.status);
+		EXPECT_EQ(0, e.flags);
+		EXPECT_EQ((uintptr_t)self->to + at, e.address);
+		EXPECT_EQ(0, memcmp(self->from, self->to + at, n));
+		if (at) {
+			EXPECT_EQ(0xee, self->to[at - 1]);
+			EXPECT_EQ(0xee, self->to[at + n]);
+		}
+		EXPECT_EQ(0, next(&self->a).status);
+	}
+	/* Where no buffer is for it, also at the beginning. */
+	for (i = 0; i < 2; i++) {
+		c = message(self->from, 100, 77, i);
+		c.op = WEFT_MATCH_PUT;
+		c.flags = WEFT_MATCH_AT_OFFSET;
+		ask(&self->a, &self->b, c, (struct weft_match_more) { .offset = 8 * i }, NULL, 0);
+		EXPECT_EQ(ENOENT, next(&self->a).status);
+	}
+	free(slab);
+}
+
+struct number {
+	uint64_t memory, operand, compare, after;
+	uint8_t operation, integer;
+};
+
+#define FETCHES	1
+#define IN_RING	2
+
+/* One operation on an array of integers, which ends on another page than it begins. */
+static void one_atomic(struct __test_metadata *_metadata, struct mi *a, struct mi *b, uint8_t *from,
+		       uint8_t *to, const struct number *number, unsigned int most,
+		       unsigned int way)
+{
+	const bool compares = number->operation >= WEFT_MATCH_SWAP_EQUAL;
+	const unsigned int width = number->integer & ~WEFT_MATCH_SIGNED;
+	const unsigned int count = most > 3 ? most / width : most;
+	const size_t bytes = count * width, comes = bytes * (1 + compares);
+	uint8_t *memory = to + WT_PAGE - 56, *was = to + 65536;
+	struct weft_match_command c = message(from, bytes, 1, 7);
+	struct weft_match_more more = {
+		.offset = 8, .result = (uintptr_t)was,
+		.operation = number->operation, .integer = number->integer,
+	};
+	struct weft_match_event e;
+	unsigned int n;
+
+	if (way & IN_RING && comes > WEFT_MATCH_INLINE)
+		return;
+	c.op = way & FETCHES ? WEFT_MATCH_FETCH : WEFT_MATCH_ATOMIC;
+	if (!(way & IN_RING))
+		more.compare = (uintptr_t)from + bytes;
+	memset(was, 0xee, 8192);
+	memset(memory - 8, 0xdd, 8192);
+	for (n = 0; n < count; n++) {
+		memcpy(memory + n * width, &number->memory, width);
+		memcpy(from + n * width, &number->operand, width);
+		memcpy(from + bytes + n * width, &number->compare, width);
+	}
+	ask(a, b, c, more, way & IN_RING ? from : NULL, comes);
+	e = next(a);
+	ASSERT_EQ(WEFT_MATCH_SENT, e.kind)
+		TH_LOG("operation %u, %u integers, way %u", number->operation, count, way);
+	EXPECT_EQ(0, e.status);
+	EXPECT_EQ(bytes, e.stored);
+	for (n = 0; n < count; n++) {
+		EXPECT_EQ(0, memcmp(memory + n * width, &number->after, width))
+			TH_LOG("operation %u, integer %u, way %u", number->operation, n, way);
+		if (way & FETCHES)
+			EXPECT_EQ(0, memcmp(was + n * width, &number->memory, width));
+	}
+	EXPECT_EQ(0xee, was[way & FETCHES ? bytes : 0]);
+	EXPECT_EQ(0xdd, memory[bytes]);
+	EXPECT_EQ(0xdd, memory[-1]);
+	e = next(b);
+	ASSERT_EQ(WEFT_MATCH_CHANGED, e.kind);
+	EXPECT_EQ(0, e.status);
+	EXPECT_EQ((uintptr_t)memory, e.address);
+	EXPECT_EQ(bytes, e.stored);
+}
+
+/* L-7: each operation, on integers of each width, in arrays; what it fetches is what was there. */
+TEST_F(matching, L_7_atomics)
+{
+	static const struct number all[] = {
+		{ 5, 3, 0, 3, WEFT_MATCH_MIN, 4 },
+		{ 0xff, 1, 0, 1, WEFT_MATCH_MIN, 1 },
+		{ 0xff, 1, 0, 0xff, WEFT_MATCH_MIN, 1 | WEFT_MATCH_SIGNED },
+		{ 0xffff, 1, 0, 1, WEFT_MATCH_MAX, 2 | WEFT_MATCH_SIGNED },
+		{ 0xffff, 2, 0, 1, WEFT_MATCH_SUM, 2 },
+		{ ~0ULL, 3, 0, 2, WEFT_MATCH_SUM, 8 },
+		{ 1ULL << 63, 3, 0, 1ULL << 63, WEFT_MATCH_PRODUCT, 8 },
+		{ 3, 5, 0, 0xfe, WEFT_MATCH_DIFFERENCE, 1 },
+		{ 0, 7, 0, 1, WEFT_MATCH_LOGICAL_OR, 4 },
+		{ 9, 0, 0, 0, WEFT_MATCH_LOGICAL_AND, 4 },
+		{ 9, 0, 0, 1, WEFT_MATCH_LOGICAL_XOR, 4 },
+		{ 0xf0, 0x0f, 0, 0xff, WEFT_MATCH_BIT_OR, 8 },
+		{ 0xf3, 0x3f, 0, 0x33, WEFT_MATCH_BIT_AND, 8 },
+		{ 0xf3, 0x3f, 0, 0xcc, WEFT_MATCH_BIT_XOR, 8 },
+		{ 7, 8, 0, 8, WEFT_MATCH_WRITE, 8 },
+		{ 7, 8, 7, 8, WEFT_MATCH_SWAP_EQUAL, 8 },
+		{ 7, 8, 6, 7, WEFT_MATCH_SWAP_EQUAL, 8 },
+		{ 7, 8, 6, 8, WEFT_MATCH_SWAP_NOT_EQUAL, 2 },
+		{ 7, 8, 7, 8, WEFT_MATCH_SWAP_LESS_EQUAL, 4 },
+		{ 7, 8, 7, 7, WEFT_MATCH_SWAP_LESS, 4 },
+		{ 7, 8, 0xff, 8, WEFT_MATCH_SWAP_LESS, 1 | WEFT_MATCH_SIGNED },
+		{ 7, 8, 7, 8, WEFT_MATCH_SWAP_GREATER_EQUAL, 4 },
+		{ 7, 8, 8, 8, WEFT_MATCH_SWAP_GREATER, 4 },
+		{ 0xff00, 0x00ff, 0x0ff0, 0xf0f0, WEFT_MATCH_SWAP_MASKED, 2 },
+	};
+	static const unsigned int counts[] = { 1, 3, WEFT_MATCH_MAX_ATOMIC };
+	unsigned int i, k, way;
+
+	ASSERT_EQ(0, enable(&self->b));
+	command(&self->b, region(self->to + WT_PAGE - 64, 8192, 1, 30));
+	for (i = 0; i < ARRAY_SIZE(all); i++)
+		for (k = 0; k < ARRAY_SIZE(counts); k++)
+			for (way = 0; way < 4; way++)
+				one_atomic(_metadata, &self->a, &self->b, self->from, self->to,
+					   &all[i], counts[k], way);
+}
+
+/* L-7: sums of several sources, and of the target's own process, add up. */
+TEST_F(matching, L_7_atomics_of_many)
+{
+	struct weft_match_command c = message(self->from, 8, 1, 1);
+	struct weft_match_more more = { .operation = WEFT_MATCH_SUM, .integer = 8 };
+	uint64_t *sum = (uint64_t *)self->to, one = 1, own = 0;
+	unsigned int i, n, over[3] = {};
+	const unsigned int count = 500;
+	struct weft_match_event e;
+	struct mi from[3], at[2];
+
+	for (n = 0; n < 2; n++) {
+		struct weft_match_command r = region(self->to, 4096, 1, 1);
+
+		/* Two interfaces have the same memory. */
+		ASSERT_EQ(0, mi_open(&at[n], 1, 0));
+		ASSERT_EQ(0, enable(&at[n]));
+		r.flags |= WEFT_MATCH_SILENT;
+		command(&at[n], r);
+	}
+	for (n = 0; n < 3; n++)
+		ASSERT_EQ(0, mi_open(&from[n], 0, 0));
+	c.op = WEFT_MATCH_ATOMIC;
+	for (i = 0; i < count; i++)
+		for (n = 0; n < 3; n++) {
+			ask(&from[n], &at[(i + n) % 2], c, more, &one, sizeof(one));
+			__atomic_fetch_add(sum, 1, __ATOMIC_RELAXED);
+			own++;
+			while (take(&from[n], &e)) {
+				ASSERT_EQ(0, e.status);
+				over[n]++;
+			}
+		}
+	for (n = 0; n < 3; n++)
+		for (; over[n] < count; over[n]++)
+			ASSERT_EQ(WEFT_MATCH_SENT, next(&from[n]).kind);
+	EXPECT_EQ(3 * count + own, *sum);
+	for (n = 0; n < 3; n++)
+		mi_close(&from[n]);
+	for (n = 0; n < 2; n++)
+		mi_close(&at[n]);
+}
+
+/* L-7: what does not make sense, or is not allowed, changes nothing. */
+TEST_F(matching, L_7_refused)
+{
+	static const struct {
+		int status;
+		uint8_t op;
+		uint16_t flags;
+		size_t length;
+		uint64_t bits, offset;
+		uint8_t operation, integer;
+	} all[] = {
+		{ EINVAL, WEFT_MATCH_ATOMIC, 0, 8, 1, 0, 0, 8 },
+		{ EINVAL, WEFT_MATCH_ATOMIC, 0, 8, 1, 0, WEFT_MATCH_SWAP_MASKED + 1, 8 },
+		{ EINVAL, WEFT_MATCH_ATOMIC, 0, 6, 1, 0, WEFT_MATCH_SUM, 3 },
+		{ EINVAL, WEFT_MATCH_ATOMIC, 0, 12, 1, 0, WEFT_MATCH_SUM, 8 },
+		{ EINVAL, WEFT_MATCH_ATOMIC, 0, 0, 1, 0, WEFT_MATCH_SUM, 8 },
+		{ EINVAL, WEFT_MATCH_ATOMIC, 0, MOST_INTEGERS + 8, 1, 0, WEFT_MATCH_SUM, 8 },
+		{ EINVAL, WEFT_MATCH_ATOMIC, 0, 8, 1, 0, WEFT_MATCH_READ, 8 },
+		/* What may change something is not done again. */
+		{ EINVAL, WEFT_MATCH_ATOMIC, WEFT_MATCH_RETRY, 8, 1, 0, WEFT_MATCH_SUM, 8 },
+		{ EINVAL, WEFT_MATCH_FETCH, WEFT_MATCH_RETRY, 8, 1, 0, WEFT_MATCH_SUM, 8 },
+		{ EINVAL, WEFT_MATCH_PUT, WEFT_MATCH_RETRY | WEFT_MATCH_AT_OFFSET, 8, 1, 0, 0, 0 },
+		/* By the target: not a multiple, too short, no buffer, not allowed. */
+		{ EINVAL, WEFT_MATCH_ATOMIC, 0, 8, 1, 4, WEFT_MATCH_SUM, 8 },
+		{ EMSGSIZE, WEFT_MATCH_FETCH, 0, 16, 1, 56, WEFT_MATCH_SUM, 8 },
+		{ ENOENT, WEFT_MATCH_ATOMIC, 0, 8, 9, 0, WEFT_MATCH_SUM, 8 },
+		{ ENOENT, WEFT_MATCH_GET, 0, 8, 9, 0, 0, 0 },
+		{ EPERM, WEFT_MATCH_ATOMIC, 0, 8, 2, 0, WEFT_MATCH_SUM, 8 },
+		{ EPERM, WEFT_MATCH_FETCH, 0, 8, 3, 0, WEFT_MATCH_SUM, 8 },
+		{ EPERM, WEFT_MATCH_GET, 0, 8, 3, 0, 0, 0 },
+		{ EPERM, WEFT_MATCH_PUT, WEFT_MATCH_AT_OFFSET, 8, 2, 0, 0, 0 },
+		{ 0, WEFT_MATCH_GET, WEFT_MATCH_RETRY, 8, 2, 0, 0, 0 },
+		{ 0, WEFT_MATCH_ATOMIC, 0, 8, 3, 0, WEFT_MATCH_BIT_OR, 8 },
+		{ EFAULT, WEFT_MATCH_ATOMIC, 0, 8, 4, 0, WEFT_MATCH_SUM, 8 },
+		{ EFAULT, WEFT_MATCH_FETCH, 0, 8, 4, 0, WEFT_MATCH_SUM, 8 },
+		{ EFAULT, WEFT_MATCH_GET, 0, 8, 4, 0, 0, 0 },
+		{ EFAULT, WEFT_MATCH_GET, 0, 100000, 4, 0, 0, 0 },
+		{ 0, WEFT_MATCH_FETCH, WEFT_MATCH_RETRY, 8, 1, 0, WEFT_MATCH_READ, 8 },
+	};
+	uint8_t *gone = mmap(NULL, MOST, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct weft_match_command c;
+	unsigned int i, n;
+
+	ASSERT_EQ(0, enable(&self->b));
+	memset(self->to, 0, 64);
+	command(&self->b, region(self->to, 64, 1, 1));
+	c = region(self->to, 64, 2, 2);
+	c.flags |= WEFT_MATCH_READ_ONLY;
+	command(&self->b, c);
+	c = region(self->to, 64, 3, 3);
+	c.flags &= ~WEFT_MATCH_READABLE;
+	command(&self->b, c);
+	command(&self->b, region(gone, MOST, 4, 4));
+	memset(self->from, 0, MOST);
+	for (i = 0; i < ARRAY_SIZE(all); i++) {
+		struct weft_match_more more = {
+			.offset = all[i].offset, .result = (uintptr_t)self->from + 65536,
+			.operation = all[i].operation, .integer = all[i].integer,
+		};
+		struct weft_match_event e;
+
+		c = message(self->from, all[i].length, all[i].bits, i);
+		c.op = all[i].op;
+		c.flags = all[i].flags;
+		self->from[0] = all[i].status != 0;
+		ask(&self->a, &self->b, c, more, NULL, 0);
+		e = next(&self->a);
+		EXPECT_EQ(all[i].status, e.status) TH_LOG("%u", i);
+		EXPECT_EQ(i, e.context);
+		for (n = 0; n < 64; n++)
+			EXPECT_EQ(0, self->to[n]) TH_LOG("%u", i);
+	}
+	/* Where what is got goes. */
+	ask(&self->a, &self->b, get(gone, 8, 1, 1), (struct weft_match_more) {}, NULL, 0);
+	EXPECT_EQ(EFAULT, next(&self->a).status);
+	ask(&self->a, &self->b, get(gone, 100000, 1, 1), (struct weft_match_more) {}, NULL, 0);
+	EXPECT_EQ(EFAULT, next(&self->a).status);
+	munmap(gone, MOST);
+}
+
+/* L-4: gets whose memory does not come delay no others; the interface can be closed. */
+TEST_F(matching, L_4_get_of_a_page_that_does_not_come)
+{
+	struct weft_match_event e;
+	struct ff_file file;
+	struct mi late;
+	uint8_t *at;
+	unsigned int n;
+
+	if (ff_lacks())
+		SKIP(return, "%s", ff_lacks());
+	ASSERT_TRUE(ff_begin(&file));
+	at = ff_map(&file);
+	ASSERT_NE(NULL, at);
+	ASSERT_EQ(0, mi_open(&late, 1, 0));
+	ASSERT_EQ(0, enable(&late));
+	ASSERT_EQ(0, enable(&self->b));
+	command(&late, region(at, FF_PAGES * FF_PAGE, 0, 1));
+	command(&self->b, region(self->from, MOST, 0, 1));
+	ff_set(&file, 0, FF_LATE);
+	ask(&self->a, &late, get(self->to + 65536, 100, 0, 50), (struct weft_match_more) {}, NULL,
+	    0);
+	ASSERT_TRUE(ff_wait(&file, 0, SOON));
+	for (n = 0; n < 40; n++) {
+		ask(&self->a, &self->b, get(self->to, n * 1000, 0, n), (struct weft_match_more) {},
+		    NULL, 0);
+		e = next(&self->a);
+		EXPECT_EQ(n, e.context);
+		EXPECT_EQ(0, e.status);
+		EXPECT_EQ(WEFT_MATCH_GOT, next(&self->b).kind);
+	}
+	mi_close(&late);
+	e = next(&self->a);
+	EXPECT_EQ(50, e.context);
+	EXPECT_NE(0, e.status);
+	ff_release(&file, 0);
+	munmap(at, FF_PAGES * FF_PAGE);
+	ff_end(&file);
 }
 
 /* L-4: an interface without room for events waits; no other does, of the same source or not. */

@@ -80,25 +80,48 @@ void command(struct mi *m, struct weft_match_command c)
 	produce(m, WEFT_MATCH_TARGET_PRODUCED_AT, ++m->target);
 }
 
-/* Sends; with @in_ring the bytes are those at the address. */
-void put(struct mi *m, struct mi *to, struct weft_match_command c, bool in_ring)
+static void initiate(struct mi *m, const void *slot, size_t bytes)
 {
-	uint64_t n = m->initiator % m->at.commands;
-	void *bytes = (void *)(uintptr_t)c.address;
+	uint64_t n = m->initiator++ % m->at.commands;
 
-	c.op = WEFT_MATCH_PUT;
+	memcpy(m->map + m->at.initiator_at + n * sizeof(struct weft_match_command), slot, bytes);
+}
+
+static struct weft_match_command addressed(struct weft_match_command c, struct mi *to)
+{
 	c.hwid = to->at.hwid;
 	c.endpoint = to->at.endpoint;
 	c.generation = to->at.generation;
+	return c;
+}
+
+/* Sends; with @in_ring the bytes are those at the address. */
+void put(struct mi *m, struct mi *to, struct weft_match_command c, bool in_ring)
+{
+	void *bytes = (void *)(uintptr_t)c.address;
+
+	c.op = WEFT_MATCH_PUT;
+	c = addressed(c, to);
 	if (in_ring)
 		c.flags |= WEFT_MATCH_IN_RING;
 	room(m, WEFT_MATCH_INITIATOR_CONSUMED_AT, m->initiator, 2);
-	memcpy(m->map + m->at.initiator_at + n * sizeof(c), &c, sizeof(c));
-	m->initiator++;
-	if (in_ring) {
-		n = m->initiator++ % m->at.commands;
-		memcpy(m->map + m->at.initiator_at + n * sizeof(c), bytes, c.length);
-	}
+	initiate(m, &c, sizeof(c));
+	if (in_ring)
+		initiate(m, bytes, c.length);
+	produce(m, WEFT_MATCH_INITIATOR_PRODUCED_AT, m->initiator);
+}
+
+void ask(struct mi *m, struct mi *to, struct weft_match_command c, struct weft_match_more more,
+	 const void *in_ring, size_t bytes)
+{
+	c = addressed(c, to);
+	if (in_ring)
+		c.flags |= WEFT_MATCH_IN_RING;
+	room(m, WEFT_MATCH_INITIATOR_CONSUMED_AT, m->initiator, 3);
+	initiate(m, &c, sizeof(c));
+	initiate(m, &more, sizeof(more));
+	if (in_ring)
+		initiate(m, in_ring, bytes);
 	produce(m, WEFT_MATCH_INITIATOR_PRODUCED_AT, m->initiator);
 }
 
@@ -181,6 +204,22 @@ struct weft_match_command message(const void *at, size_t length, uint64_t bits,
 		.address = (uintptr_t)at, .length = length, .bits = bits, .context = context,
 		.ignore = context + 1000,
 	};
+}
+
+struct weft_match_command requests(const void *at, size_t length, uint64_t context)
+{
+	struct weft_match_command c = overflow(at, length, context);
+
+	c.flags ^= WEFT_MATCH_OVERFLOW | WEFT_MATCH_REQUESTS;
+	return c;
+}
+
+struct weft_match_command region(const void *at, size_t length, uint64_t bits, uint64_t context)
+{
+	struct weft_match_command c = buffer(at, length, bits, context);
+
+	c.flags |= WEFT_MATCH_PERSISTENT | WEFT_MATCH_READABLE;
+	return c;
 }
 
 void fill(uint8_t *at, size_t bytes, unsigned int seed)

@@ -36,6 +36,9 @@ void mi_close(struct mi *m);
 void command(struct mi *m, struct weft_match_command c);
 /* Sends; with @in_ring the bytes are those at the address. Waits for slots. */
 void put(struct mi *m, struct mi *to, struct weft_match_command c, bool in_ring);
+/* The same of a command that has more: its op is set. With @in_ring so many bytes go with it. */
+void ask(struct mi *m, struct mi *to, struct weft_match_command c, struct weft_match_more more,
+	 const void *in_ring, size_t bytes);
 /* Takes the next event, if there is one. */
 bool take(struct mi *m, struct weft_match_event *e);
 /* The same, of a program that is interrupted before it looks whether the interface wants room. */
@@ -52,6 +55,11 @@ struct weft_match_command buffer(const void *at, size_t length, uint64_t bits, u
 struct weft_match_command overflow(const void *at, size_t length, uint64_t context);
 struct weft_match_command message(const void *at, size_t length, uint64_t bits,
 				  uint64_t context);
+
+/* Memory for messages that the program matches. */
+struct weft_match_command requests(const void *at, size_t length, uint64_t context);
+/* A buffer that stays, and may be read. */
+struct weft_match_command region(const void *at, size_t length, uint64_t bits, uint64_t context);
 
 /* Bytes that are different for each @seed. */
 void fill(uint8_t *at, size_t bytes, unsigned int seed);

@@ -52,6 +52,78 @@ static long first_message(void)
 	return e.kind == WEFT_MATCH_SENT ? -(long)e.status : -EPROTO;
 }
 
+/* One behind the first: the session is there. */
+static bool before_more(void)
+{
+	static uint64_t there[8];
+	bool is_there = before_message() && !first_message();
+
+	/* What became of the message. */
+	is_there = is_there && next_ms(&ends[1], NTH_READY_MS).kind == WEFT_MATCH_RECEIVED;
+	command(&ends[1], region(there, sizeof(there), 1, 1));
+	return is_there;
+}
+
+static long more(uint8_t op, uint8_t operation)
+{
+	static uint64_t bytes[2];
+	struct weft_match_command c = message(bytes, sizeof(bytes), 1, 1);
+	struct weft_match_event e;
+
+	c.op = op;
+	ask(&ends[0], &ends[1], c, (struct weft_match_more) {
+		.result = (uintptr_t)bytes, .operation = operation, .integer = operation ? 8 : 0,
+	}, NULL, 0);
+	e = next_ms(&ends[0], NTH_READY_MS);
+	return e.kind == WEFT_MATCH_SENT ? -(long)e.status : -EPROTO;
+}
+
+static long get(void)
+{
+	return more(WEFT_MATCH_GET, 0);
+}
+
+static long fetch(void)
+{
+	return more(WEFT_MATCH_FETCH, WEFT_MATCH_SUM);
+}
+
+static struct weft_match_event head;
+
+/* A message that its program is to match. */
+static bool before_pull(void)
+{
+	static uint8_t memory[WEFT_MATCH_EAGER], from[2 * WEFT_MATCH_EAGER];
+	struct weft_match_open open = {
+		.flags = WEFT_MATCH_HANDS_OVER, .entries = 16, .commands = 16, .events = 16,
+	};
+
+	if (mi_open(&ends[0], 0, 0) || mi_open_as(&ends[1], 1, open) || enable(&ends[1]))
+		return false;
+	command(&ends[1], requests(memory, sizeof(memory), 0));
+	command(&ends[1], (struct weft_match_command) { .op = WEFT_MATCH_HAND_OVER });
+	put(&ends[0], &ends[1], message(from, sizeof(from), 0, 0), false);
+	do
+		head = next_ms(&ends[1], NTH_READY_MS);
+	while (head.kind == WEFT_MATCH_STATE || head.kind == WEFT_MATCH_COMMAND);
+	return head.kind == WEFT_MATCH_HEADER;
+}
+
+static long pull(void)
+{
+	static uint8_t to[2 * WEFT_MATCH_EAGER];
+	struct weft_match_command c = {
+		.op = WEFT_MATCH_PULL, .hwid = head.hwid, .endpoint = head.endpoint,
+		.ignore = head.address, .address = (uintptr_t)to, .length = sizeof(to),
+	};
+	struct weft_match_event e;
+
+	command(&ends[1], c);
+	e = next_ms(&ends[1], NTH_READY_MS);
+	return e.kind == WEFT_MATCH_RECEIVED || e.kind == WEFT_MATCH_COMMAND ? -(long)e.status :
+									      -EPROTO;
+}
+
 static bool after_message(void)
 {
 	mi_close(&ends[0]);
@@ -113,6 +185,11 @@ const struct operation nth_clients[] = {
 	{ "WEFT_MATCH_OPEN", NULL, nth_nothing, match_open, match_close, 10, NTH_USUAL },
 	{ "matching: the first message to a host", "weft/match", before_message, first_message,
 	  after_message, 1, { ENOMEM, EFAULT, EHOSTUNREACH } },
+	{ "matching: a get", "weft/match", before_more, get, after_message, 1, NTH_USUAL },
+	{ "matching: an atomic operation", "weft/match", before_more, fetch, after_message, 1,
+	  NTH_USUAL },
+	{ "matching: a message that its program has matched", "weft/match", before_pull, pull,
+	  after_message, 1, NTH_USUAL },
 	{ "matching: a session begins", "kworker/u", before_message, first_message, after_message,
 	  4, { ENOMEM, ECONNRESET, EHOSTUNREACH } },
 	/* EINVAL: netdev_register_kobject() adds a device whose name there was no memory for. */

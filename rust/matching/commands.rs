@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Commands of the program for its lists: taken from their ring, one at a time, and given to the lists.
+
+use super::{
+    initiator::errno,
+    interface::{Interface, Worker},
+    lists::Source,
+    rings::Ring,
+    target::EVENTS,
+};
+use crate::proto::{
+    matching::request::{Buffer, Command, Criteria, List, Options},
+    slot::{self, Event, Kind, Op, Slot},
+};
+use kernel::prelude::*;
+
+impl Interface {
+    /// Gives the lists the next command. Returns whether there was one.
+    pub(super) fn take_command(&self, worker: &mut Worker) -> bool {
+        // First: what is produced now is looked at when a command is over, or there is room.
+        self.rings.look_at(&mut worker.counts, Ring::Target);
+        // One at a time: so its events are known to be its.
+        if worker.command.is_some() || worker.giving || !self.rings.has_room(&worker.counts, EVENTS)
+        {
+            return false;
+        }
+        let Some(words) = self.rings.slot(&mut worker.counts, Ring::Target, 0) else {
+            return false;
+        };
+        let context = words.get(1).copied().unwrap_or(0);
+        let slot = Slot::decode(&words);
+        if let Some(slot) = slot.filter(|slot| slot.op == Op::Pull) {
+            return self.take_pull(worker, &slot);
+        }
+        let command = match &slot {
+            Some(slot) => self.command_of(slot),
+            None => Err(EINVAL),
+        };
+        let command = match command {
+            Ok(command) => command,
+            Err(e) => {
+                self.rings.consume(&mut worker.counts, Ring::Target, 1);
+                self.post(worker, &Event::of(Kind::Command, context, errno(e)));
+                return true;
+            }
+        };
+        let quiet = slot.is_some_and(|slot| slot.has(slot::QUIET));
+        if !self
+            .matcher
+            .with_lists(|lists, matcher| lists.command(matcher, self, command))
+        {
+            // The slots of all interfaces are in use.
+            worker.starved = true;
+            return false;
+        }
+        worker.command = Some((context, quiet));
+        self.rings.consume(&mut worker.counts, Ring::Target, 1);
+        true
+    }
+
+    /// Has a message pulled that the program has matched. Returns false if there is no place for it now.
+    fn take_pull(&self, worker: &mut Worker, slot: &Slot) -> bool {
+        let status = match self.pull_for(slot) {
+            Ok(true) => 0,
+            Ok(false) => return false,
+            Err(e) => errno(e),
+        };
+        self.rings.consume(&mut worker.counts, Ring::Target, 1);
+        // Otherwise it says so when it is received.
+        if status != 0 || slot.length == 0 && !slot.has(slot::QUIET) {
+            self.post(worker, &Event::of(Kind::Command, slot.context, status));
+        }
+        true
+    }
+
+    /// Returns the source that a slot names; `None`: any.
+    pub(super) fn source_of(&self, slot: &Slot) -> Result<Option<u32>> {
+        if slot.has(slot::ANY_SOURCE) {
+            return Ok(None);
+        }
+        let peer = self.matcher.named(slot.hwid)?;
+        let source = Source::new(peer.number, slot.endpoint).ok_or(EINVAL)?;
+        Ok(Some(source.0))
+    }
+
+    fn command_of(&self, slot: &Slot) -> Result<Command> {
+        let criteria = || {
+            Ok::<_, Error>(Criteria {
+                source: self.source_of(slot)?,
+                bits: slot.bits,
+                ignore: slot.ignore,
+            })
+        };
+        Ok(match slot.op {
+            Op::Append => {
+                let buffer = Buffer {
+                    criteria: criteria()?,
+                    address: slot.address,
+                    length: slot.length,
+                    offset: 0,
+                    min_free: slot.min_free,
+                    context: slot.context,
+                    options: Options {
+                        persistent: slot.has(slot::PERSISTENT),
+                        manage_local: slot.has(slot::MANAGE_LOCAL),
+                        put: !slot.has(slot::READ_ONLY),
+                        get: slot.has(slot::READABLE),
+                        full: !slot.has(slot::SILENT),
+                        counting: false,
+                    },
+                };
+                let list = match (slot.has(slot::OVERFLOW), slot.has(slot::REQUESTS)) {
+                    (false, false) => List::Priority,
+                    (true, false) => List::Overflow,
+                    (false, true) => List::Request,
+                    (true, true) => return Err(EINVAL),
+                };
+                Command::Append(list, buffer)
+            }
+            Op::Search => Command::Search(criteria()?),
+            Op::Claim | Op::Discard => Command::SearchAndDelete {
+                criteria: criteria()?,
+                context: slot.context,
+                discard: slot.op == Op::Discard,
+            },
+            Op::Receive => Command::Receive {
+                context: slot.context,
+                address: slot.address,
+                length: slot.length,
+            },
+            Op::Unlink => Command::Unlink {
+                context: slot.context,
+            },
+            Op::Enable => Command::Enable,
+            Op::Disable => Command::Disable,
+            _ => self.handing_of(slot)?,
+        })
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an interface has begun: a message that it sends, a get, or an atomic operation. This file must not know rings.
+
+use super::{
+    to::{Asked, To},
+    CHUNKS,
+};
+use crate::proto::{
+    envelope::{Body, Change, Message},
+    matching::{flow, retry::Id},
+    slot::Op,
+};
+use kernel::{bindings, prelude::*};
+
+/// The bytes that go with an operation.
+pub(super) enum Bytes {
+    /// None: its target pulls them from the memory of the process, or there are none.
+    Pulled,
+    InRing([u8; 64]),
+    Copied(KVVec<u8>),
+}
+
+impl Bytes {
+    /// Returns the first of them.
+    pub(super) fn first(&self, count: usize) -> &[u8] {
+        let all = match self {
+            Self::Pulled => &[],
+            Self::InRing(raw) => raw.as_slice(),
+            Self::Copied(copy) => copy.as_slice(),
+        };
+        all.get(..count).unwrap_or(&[])
+    }
+}
+
+/// How far an operation is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It is to be sent.
+    Waiting,
+    Sent,
+    /// The target has it; bytes are pulled, by the target or from it.
+    Taken,
+    /// Its session is lost, and it is begun again at this time, in milliseconds.
+    Later(u64),
+    /// The program is to be told: an errno, and bytes that were stored.
+    Over(u32, u64),
+}
+
+/// An operation.
+pub(super) struct Operation {
+    /// By which its target knows it.
+    pub(super) id: Option<Id>,
+    pub(super) phase: Phase,
+    /// Where to; `None`: it was over at once.
+    pub(super) to: Option<To>,
+    pub(super) sequence: u32,
+    pub(super) op: Op,
+    pub(super) change: Change,
+    pub(super) context: u64,
+    pub(super) address: u64,
+    pub(super) length: u64,
+    pub(super) bits: u64,
+    pub(super) offset: Option<u64>,
+    pub(super) data: u64,
+    pub(super) bytes: Bytes,
+    /// How many of them.
+    pub(super) payload: usize,
+    /// The pull that takes what it gets.
+    pub(super) pull: Option<usize>,
+    /// It has got less than it wanted.
+    pub(super) truncated: bool,
+    /// How often it was begun again.
+    pub(super) retries: u8,
+    pub(super) asked: [Option<Asked>; CHUNKS],
+}
+
+impl Operation {
+    pub(super) fn is_to(&self, to: &To) -> bool {
+        self.to.as_ref().is_some_and(|own| own.is(to))
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over(..))
+    }
+
+    /// Ends it, as its session is lost.
+    pub(super) fn fail(&mut self) {
+        self.id = None;
+        self.phase = match self.phase {
+            Phase::Sent | Phase::Taken => Phase::Over(bindings::ECONNRESET, 0),
+            Phase::Waiting | Phase::Later(_) => Phase::Over(bindings::EHOSTUNREACH, 0),
+            over => over,
+        };
+    }
+
+    /// Returns whether its target may read its memory.
+    pub(super) fn is_read(&self) -> bool {
+        self.op == Op::Put && matches!(self.phase, Phase::Sent | Phase::Taken)
+    }
+
+    /// Returns what is said to the target; `first`: it has said all that was said before.
+    pub(super) fn body(&self, first: bool) -> Body {
+        let message = Message {
+            bits: self.bits,
+            length: self.length,
+            offset: self.offset,
+            data: self.data,
+            sequence: self.sequence,
+            first,
+        };
+        match self.op {
+            Op::Get => Body::Get(message),
+            Op::Atomic | Op::Fetch => Body::Atomic(message, self.change),
+            _ => Body::Put(message),
+        }
+    }
+}
+
+/// The operations on one interface.
+pub(super) struct Flow {
+    pub(super) to: To,
+    pub(super) source: flow::Source,
+    /// The operation that is being sent.
+    pub(super) sending: Option<u32>,
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an interface has begun: how it goes on, by what hosts say, and what becomes of it when a session is lost. This
+//! file must not know rings or lists.
+
+use super::{
+    operation::{Bytes, Flow, Operation, Phase},
+    peer::Peer,
+    pull::Chunk,
+    state::State,
+    to::To,
+    CHUNK, CHUNKS, OPERATIONS, RETRIES,
+};
+use crate::proto::{
+    envelope::{Body, Envelope},
+    matching::{
+        flow,
+        retry::{Class, Id, Verdict},
+    },
+};
+use kernel::{bindings, prelude::*, sync::Arc};
+
+/// How long to wait before an operation is done again; twice as long each time.
+const RETRY_MS: u64 = 250;
+
+const _: () = assert!(RETRIES < 16);
+
+impl State {
+    /// Returns the operation that an interface of a host has said something of.
+    pub(super) fn operation(
+        &mut self,
+        peer: &Arc<Peer>,
+        what: &Envelope,
+    ) -> Option<(usize, &mut Operation)> {
+        let n = self.pending.find(Id(what.cookie))? as usize;
+        let operation = self.operations.get_mut(n)?.as_mut()?;
+        let to = operation.to.as_ref()?;
+        to.says(peer, what.from.endpoint).then_some((n, operation))
+    }
+
+    /// Begins an operation, in a place that is free: it is queued in its flow, unless it is over at once.
+    pub(super) fn begin(&mut self, n: usize, class: Class, mut operation: Operation) {
+        if let Some(to) = &operation.to {
+            operation.id = self.pending.begin(class, n as u64);
+            match operation.id.and_then(|_| queue(&mut self.flows, to)) {
+                Some(sequence) => operation.sequence = sequence,
+                None => operation.phase = Phase::Over(bindings::ENOMEM, 0),
+            }
+        }
+        let over = operation.id.filter(|_| operation.is_over());
+        if let Some(id) = over {
+            self.pending.complete(id);
+        }
+        if let Some(place) = self.operations.get_mut(n) {
+            *place = Some(operation);
+        }
+    }
+
+    /// Notes that an operation is over: an errno, and the bytes that were stored.
+    pub(super) fn complete(&mut self, n: usize, status: u32, stored: u64) {
+        let Some(Some(operation)) = self.operations.get_mut(n) else {
+            return;
+        };
+        if let Some(id) = operation.id.take() {
+            self.pending.complete(id);
+        }
+        if !operation.is_over() {
+            operation.phase = Phase::Over(status, stored);
+        }
+        if let Some(to) = operation.to.clone() {
+            let sequence = operation.sequence;
+            self.acknowledge(&to, sequence);
+        }
+    }
+
+    /// Ends operations whose target is closed. Returns whether there were any.
+    pub(super) fn end_of(&mut self, is_closed: &dyn Fn(&To) -> bool) -> bool {
+        let mut any = false;
+        for n in 0..OPERATIONS {
+            let Some(Some(operation)) = self.operations.get(n) else {
+                continue;
+            };
+            let closed = operation.to.as_ref().is_some_and(is_closed);
+            if closed && !operation.is_over() {
+                self.complete(n, bindings::ENXIO, 0);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Notes that the target has taken an operation. What was acknowledged with a later one is so already.
+    pub(super) fn acknowledge(&mut self, to: &To, sequence: u32) {
+        if let Some(flow) = self.flows.iter_mut().find(|flow| flow.to.is(to)) {
+            let _ = flow.source.acknowledge(sequence);
+        }
+    }
+
+    /// Goes back to an operation that its target had no space for. That, and what was sent behind it, has not arrived:
+    /// if the session ends now, it was not sent.
+    pub(super) fn go_back(&mut self, to: &To, sequence: u32) {
+        let Some(flow) = self.flows.iter_mut().find(|flow| flow.to.is(to)) else {
+            return;
+        };
+        if flow.source.no_space(sequence).is_err() {
+            return;
+        }
+        flow.sending = None;
+        for operation in self.operations.iter_mut().flatten() {
+            let behind = operation.sequence.wrapping_sub(sequence) < OPERATIONS as u32;
+            if behind && operation.phase == Phase::Sent && operation.is_to(to) {
+                operation.phase = Phase::Waiting;
+            }
+        }
+    }
+
+    /// Decides what becomes of operations whose session is lost: those that change nothing are done again, later.
+    /// Returns when the next one is, and whether one has begun again; `now` and that time are in milliseconds.
+    pub(super) fn lose(&mut self, now: u64) -> (Option<u64>, bool) {
+        let (mut first, mut begun) = (None, false);
+        for n in 0..OPERATIONS {
+            let Some(Some(operation)) = self.operations.get_mut(n) else {
+                continue;
+            };
+            if let Phase::Later(when) = operation.phase {
+                if when <= now {
+                    self.again(n);
+                    begun = true;
+                } else {
+                    first = Some(first.map_or(when, |first: u64| first.min(when)));
+                }
+                continue;
+            }
+            let lost = operation.to.as_ref().is_some_and(To::is_lost);
+            if operation.is_over() || !lost {
+                continue;
+            }
+            match operation.id.and_then(|id| self.pending.lose(id)) {
+                Some(Verdict::Retry(id, _)) => {
+                    let when = now + (RETRY_MS << operation.retries);
+                    operation.id = Some(id);
+                    operation.retries += 1;
+                    operation.phase = Phase::Later(when);
+                    operation.asked = [None; CHUNKS];
+                    first = Some(first.map_or(when, |first: u64| first.min(when)));
+                }
+                _ => operation.fail(),
+            }
+        }
+        (first, begun)
+    }
+
+    /// Begins an operation again, in the session that there is now.
+    fn again(&mut self, n: usize) {
+        let tag = self.next_tag();
+        let Some(Some(operation)) = self.operations.get_mut(n) else {
+            return;
+        };
+        let Some(old) = operation.to.clone() else {
+            return;
+        };
+        operation.phase = Phase::Waiting;
+        let to = To::now(old.peer.clone(), old.address);
+        let sequence = match to.peer.is_closed() {
+            true => None,
+            false => queue(&mut self.flows, &to),
+        };
+        match sequence {
+            Some(sequence) => operation.sequence = sequence,
+            None => {
+                if let Some(id) = operation.id {
+                    self.pending.complete(id);
+                }
+                return operation.fail();
+            }
+        }
+        operation.to = Some(to.clone());
+        let pull = operation.pull.and_then(|pull| self.pulls.get_mut(pull));
+        if let Some(Some(pull)) = pull {
+            pull.restart(to, tag);
+        }
+        self.leave(&old);
+    }
+
+    /// Frees the place of an operation, and what goes with it.
+    pub(super) fn free_operation(&mut self, n: usize) {
+        let Some(operation) = self.operations.get_mut(n).and_then(Option::take) else {
+            return;
+        };
+        if let Bytes::Copied(buffer) = operation.bytes {
+            let _ = self.copies.push_within_capacity(buffer);
+        }
+        if let Some(place) = operation.pull.and_then(|pull| self.pulls.get_mut(pull)) {
+            *place = None;
+        }
+        if let Some(to) = &operation.to {
+            self.leave(to);
+        }
+    }
+
+    /// Forgets a flow without operations.
+    fn leave(&mut self, to: &To) {
+        let mut operations = self.operations.iter().flatten();
+        if !operations.any(|other| other.is_to(to)) {
+            self.flows.retain(|flow| !flow.to.is(to));
+        }
+    }
+
+    /// Takes what a target has said of a get, and the first bytes, by `read`. Returns false if there is no such get.
+    /// `EAGAIN`: they cannot be read now.
+    pub(super) fn granted(
+        &mut self,
+        peer: &Arc<Peer>,
+        what: &Envelope,
+        bytes: usize,
+        read: impl FnOnce(&mut [u8]) -> Result,
+    ) -> Result<bool> {
+        let Body::Granted { length, grant } = what.body else {
+            return Ok(false);
+        };
+        let Some((n, operation)) = self.operation(peer, what) else {
+            return Ok(false);
+        };
+        let (sent, number) = (operation.phase == Phase::Sent, operation.pull);
+        let place = number.and_then(|pull| self.pulls.get_mut(pull));
+        let Some(Some(pull)) = place.filter(|_| sent) else {
+            return Ok(false);
+        };
+        let first = length.min(CHUNK as u64);
+        let says = length <= pull.whole && first == bytes as u64;
+        if !says || (grant == 0) != (first == length) {
+            return Err(EINVAL);
+        }
+        let [place, ..] = &mut pull.chunks;
+        let mut buffer = match core::mem::replace(place, Chunk::Copying) {
+            Chunk::Free(buffer) => buffer,
+            other => {
+                *place = other;
+                return Err(EINVAL);
+            }
+        };
+        let result = read(buffer.get_mut(..bytes).unwrap_or(&mut []));
+        if result.is_err() {
+            *place = Chunk::Free(buffer);
+            return result.map(|()| true);
+        }
+        *place = Chunk::Come(buffer, 0, first as u32);
+        pull.granted = true;
+        pull.cookie = grant;
+        pull.length = length;
+        pull.asked = first;
+        if let Some(Some(operation)) = self.operations.get_mut(n) {
+            operation.phase = Phase::Taken;
+            operation.truncated = length < operation.length;
+            if let Some(to) = operation.to.clone() {
+                let sequence = operation.sequence;
+                self.acknowledge(&to, sequence);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Queues an operation in its flow. `None`: there is no place for another flow.
+fn queue(flows: &mut KVec<Flow>, to: &To) -> Option<u32> {
+    let known = flows.iter().position(|flow| flow.to.is(to));
+    let n = match known {
+        Some(n) => n,
+        None => {
+            let flow = Flow {
+                to: to.clone(),
+                source: flow::Source::new(),
+                sending: None,
+            };
+            flows.push_within_capacity(flow).ok()?;
+            flows.len() - 1
+        }
+    };
+    flows.get_mut(n)?.source.queue(OPERATIONS as u32)
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bytes that an interface gets from a host, in chunks: of a message, from its initiator; of a buffer, from its target.
+//!
+//! Each chunk has memory, which is taken out while it is copied. This file must not know rings or lists.
+
+use super::{to::To, CHUNK, CHUNKS};
+use crate::proto::slot::Event;
+use kernel::prelude::*;
+
+/// A part of what is pulled.
+pub(super) enum Chunk {
+    Free(KVVec<u8>),
+    Asked(KVVec<u8>, u64, u32),
+    Come(KVVec<u8>, u64, u32),
+    /// The thread copies it.
+    Copying,
+}
+
+/// What bytes are pulled for.
+pub(super) enum Purpose {
+    /// A message: the event that says that it is over, and whether it is posted.
+    Message { event: Event, silent: bool },
+    /// The operation with this number.
+    Operation(usize),
+}
+
+/// Bytes that are being got.
+pub(super) struct Pull {
+    pub(super) tag: u32,
+    pub(super) from: To,
+    /// By which the other end knows it.
+    pub(super) cookie: u64,
+    /// The other end is known to have the bytes.
+    pub(super) granted: bool,
+    pub(super) purpose: Purpose,
+    pub(super) address: u64,
+    /// Bytes that are stored at the end.
+    pub(super) length: u64,
+    /// Those that were wanted.
+    pub(super) whole: u64,
+    /// Bytes that were asked for.
+    pub(super) asked: u64,
+    pub(super) stored: u64,
+    pub(super) status: u32,
+    pub(super) chunks: [Chunk; CHUNKS],
+}
+
+impl Pull {
+    /// Allocates the memory of the chunks for so many bytes. `ENOMEM`.
+    pub(super) fn chunks(length: u64) -> Result<[Chunk; CHUNKS]> {
+        let mut chunks = [const { Chunk::Copying }; CHUNKS];
+        let mut left = length;
+        for chunk in &mut chunks {
+            let bytes = left.min(CHUNK as u64);
+            *chunk = Chunk::Free(KVVec::from_elem(0, bytes as usize, GFP_KERNEL)?);
+            left -= bytes;
+        }
+        Ok(chunks)
+    }
+
+    /// Begins anew: nothing was granted, and the first bytes come with what says so.
+    pub(super) fn restart(&mut self, from: To, tag: u32) {
+        self.from = from;
+        self.tag = tag;
+        self.cookie = 0;
+        self.granted = false;
+        self.length = self.whole;
+        self.asked = 0;
+        self.stored = 0;
+        self.status = 0;
+        for chunk in &mut self.chunks {
+            *chunk = match core::mem::replace(chunk, Chunk::Copying) {
+                Chunk::Asked(buffer, ..) | Chunk::Come(buffer, ..) => Chunk::Free(buffer),
+                other => other,
+            };
+        }
+    }
+
+    /// Returns whether nothing is to come or to be copied.
+    pub(super) fn is_over(&self) -> bool {
+        let idle = || {
+            let mut chunks = self.chunks.iter();
+            chunks.all(|chunk| matches!(chunk, Chunk::Free(_)))
+        };
+        self.from.is_lost()
+            || self.granted && idle() && (self.status != 0 || self.asked == self.length)
+    }
+}
