@@ -148,7 +148,9 @@ impl Interface {
         if !pull.is_over() {
             return false;
         }
-        let lost = pull.from.is_lost() && (pull.status != 0 || pull.stored != pull.length);
+        // Also of what has no bytes the other end has to say that it is there.
+        let whole = pull.granted && pull.status == 0 && pull.stored == pull.length;
+        let lost = pull.from.is_lost() && !whole;
         let status = match pull.status {
             0 if lost => bindings::ECONNRESET,
             status => status,

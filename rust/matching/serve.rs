@@ -216,7 +216,8 @@ impl Interface {
             state.put_spare(values);
         }
         drop(state);
-        if let Some(status) = over.filter(|status| *status != 0) {
+        // In another session the initiator may have begun it again.
+        if let Some(status) = over.filter(|status| *status != 0 && !to.is_lost()) {
             to.peer.reply(&Envelope {
                 to: to.address,
                 from: self.address,
