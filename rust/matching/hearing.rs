@@ -41,7 +41,9 @@ impl Interface {
                     } else {
                         status.into()
                     };
-                    state.complete(n, status, length);
+                    // More than there are cannot have been stored.
+                    let stored = length.min(operation.length);
+                    state.complete(n, status, stored);
                 }
             }
             Body::Granted { grant, .. } => {

@@ -94,9 +94,11 @@ impl Operation {
         };
     }
 
-    /// Returns whether its target may read its memory.
+    /// Returns whether its target may read its memory: that of a message whose bytes have not gone with it. Of one in the
+    /// ring the program has named none.
     pub(super) fn is_read(&self) -> bool {
-        self.op == Op::Put && matches!(self.phase, Phase::Sent | Phase::Taken)
+        let is_sent = matches!(self.phase, Phase::Sent | Phase::Taken);
+        self.op == Op::Put && is_sent && (self.payload as u64) < self.length
     }
 
     /// Returns what is said to the target; `first`: it has said all that was said before.
