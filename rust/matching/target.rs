@@ -151,8 +151,9 @@ impl Interface {
         };
         if let (Some((context, quiet)), None) = (worker.command, message) {
             if status != 0 || !quiet {
-                let data = match &carry.reply.outcome {
-                    Outcome::Unlinked(context) => self.pulled_with(*context),
+                let data = match &carry.job.request.work {
+                    // Also if it is in no list any more: one whose matches post no event is asked for again.
+                    Work::Command(Command::Unlink { context }) => self.pulled_with(*context),
                     _ => 0,
                 };
                 let event = Event {

@@ -2152,7 +2152,8 @@ struct weft_match_more {
  * @stored: how many of them are there; of WEFT_MATCH_BUFFER: how many of its bytes are in use
  * @bits: match bits of the message
  * @data: weft_match_command.ignore of the message, or buffer; of WEFT_MATCH_UNLINK: how many
- *	messages with the context are still being received, each with an event to come
+ *	messages and gets with the context are not over, each with an event to come unless the
+ *	buffer was WEFT_MATCH_SILENT; also with ENOENT, so that it can be asked for again
  * @hwid: host of the source
  *
  * Messages, gets and atomic operations are matched in the order in which their source has sent
