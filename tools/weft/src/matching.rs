@@ -3,16 +3,18 @@
 //! Matching interfaces: buffers that the driver finds for messages by their match bits.
 //!
 //! A program posts commands and messages in two rings and takes events from a third one, all in memory that it
-//! shares with the driver. The rules of the rings are in `rings`, what a slot says in `command`, what an event says
-//! in `event`. Which commands a program posts, and what it makes of events, is not known here.
+//! shares with the driver. The rules of the rings are in `rings`, what a slot says in `command` and `access`, what an
+//! event says in `event`. Which commands a program posts, and what it makes of events, is not known here.
 
+mod access;
 mod command;
 mod event;
 #[allow(unsafe_code)]
 mod memory;
 mod rings;
 
-pub use command::{Append, Command, Criteria, Message};
+pub use access::{Access, Change, Operands, Operation};
+pub use command::{Append, Command, Criteria, Message, Rights};
 pub use event::{Event, EventKind};
 pub use memory::Memory;
 
@@ -35,6 +37,8 @@ use std::time::Duration;
 pub const IN_RING: usize = abi::WEFT_MATCH_INLINE as usize;
 /// The longest message that is sent at once, in bytes: a longer one is fetched when there is a buffer for it.
 pub const EAGER: usize = abi::WEFT_MATCH_EAGER as usize;
+/// Bytes that an atomic operation changes at most.
+pub const ATOMIC: usize = abi::WEFT_MATCH_MAX_ATOMIC as usize;
 
 /// Where a matching interface is in the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -173,12 +177,17 @@ impl Matching {
     /// Writes a command for the lists; false if there is no slot for it. The driver may see it from here on, and is
     /// told of it by [`Self::ring`].
     pub fn command(&mut self, command: &Command) -> bool {
-        self.target.post(&self.memory, &command.words(), None)
+        self.target.post(&self.memory, &[command.words()], None)
     }
 
     /// Writes a message to be sent, likewise.
     pub fn send(&mut self, message: &Message<'_>) -> bool {
-        self.initiator.post(&self.memory, &message.words(), message.bytes())
+        self.initiator.post(&self.memory, &[message.words()], message.bytes())
+    }
+
+    /// Writes an access to a region, likewise.
+    pub fn access(&mut self, access: &Access<'_>) -> bool {
+        self.initiator.post(&self.memory, &access.slots(), access.bytes())
     }
 
     /// Has the driver look at what was written, if it sleeps.

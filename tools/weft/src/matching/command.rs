@@ -23,7 +23,18 @@ impl Criteria {
     pub const ALL: Criteria = Criteria { bits: 0, ignore: u64::MAX, source: None };
 }
 
-/// A buffer for messages. It says nothing when it was appended; an event says when it could not be.
+/// What others may do with a region, and whether the program hears of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// Get bytes of it.
+    pub read: bool,
+    /// Put bytes, and change integers. To be told what these were they have to have the other right, too.
+    pub write: bool,
+    /// No event says so.
+    pub silent: bool,
+}
+
+/// A buffer for messages. Unless it is a region it says nothing when it was appended; an event says when it could not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Append {
     criteria: Criteria,
@@ -51,14 +62,25 @@ impl Append {
         let many = Append::many(Criteria::ALL, memory, context, abi::WEFT_MATCH_EAGER);
         Append { flags: many.flags | abi::WEFT_MATCH_OVERFLOW, ..many }
     }
+
+    /// Memory that others reach by [`Access`](super::Access), at offsets, until it is unlinked. It says when it was
+    /// appended.
+    pub fn region(criteria: Criteria, memory: Memory, context: u64, rights: Rights) -> Self {
+        let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+        let flags = abi::WEFT_MATCH_PERSISTENT
+            | flag(rights.read, abi::WEFT_MATCH_READABLE)
+            | flag(!rights.write, abi::WEFT_MATCH_READ_ONLY)
+            | flag(rights.silent, abi::WEFT_MATCH_SILENT);
+        Append { flags, ..Append::once(criteria, memory, context) }
+    }
 }
 
 /// A command for the lists of an interface.
 #[derive(Clone, Copy, Debug)]
-pub struct Command(abi::weft_match_command);
+pub struct Command(pub(super) abi::weft_match_command);
 
 impl Command {
-    fn new(op: u32, context: u64) -> Self {
+    pub(super) fn new(op: u32, context: u64) -> Self {
         Command(abi::weft_match_command { op: op as u8, context, ..Default::default() })
     }
 
@@ -72,7 +94,7 @@ impl Command {
         self
     }
 
-    fn of(mut self, memory: &Memory) -> Self {
+    pub(super) fn of(mut self, memory: &Memory) -> Self {
         (self.0.address, self.0.length) = (memory.address(), memory.len());
         self
     }
@@ -192,7 +214,7 @@ impl<'a> Message<'a> {
 }
 
 /// The structure as words, in the order of bytes of the machine.
-fn words(it: &abi::weft_match_command) -> [u64; WORDS] {
+pub(super) fn words(it: &abi::weft_match_command) -> [u64; WORDS] {
     let joined = |op: u8, reserved: u8, half: u16, word: u32| {
         let mut bytes = [0; 8];
         (bytes[0], bytes[1]) = (op, reserved);
@@ -244,6 +266,14 @@ mod tests {
         let slot = decoded(Command::append(&Append::overflow(memory(), 9)));
         assert!(slot.has(slot::OVERFLOW) && slot.has(slot::ANY_SOURCE));
         assert_eq!((slot.ignore, slot.min_free), (u64::MAX, abi::WEFT_MATCH_EAGER));
+        let region = |read, write, silent| {
+            let rights = Rights { read, write, silent };
+            decoded(Command::append(&Append::region(SOME, memory(), 9, rights))).flags
+        };
+        assert_eq!(region(false, true, false), slot::PERSISTENT);
+        assert_eq!(region(true, true, true), slot::PERSISTENT | slot::READABLE | slot::SILENT);
+        let read_only = slot::PERSISTENT | slot::READABLE | slot::READ_ONLY;
+        assert_eq!(region(true, false, false), read_only);
     }
 
     #[test]

@@ -13,12 +13,16 @@ pub enum EventKind {
     Command,
     /// A message is in a buffer.
     Received,
-    /// A message that was sent is over: its memory can be used.
+    /// A message that was sent, or an access, is over: its memory can be used.
     Sent,
     /// Overflow memory receives no more.
     Unlinked,
     /// And no message is in it any more.
     Freed,
+    /// Bytes of a region were got.
+    Got,
+    /// Integers in a region were changed.
+    Changed,
     /// A kind that this library does not know.
     Other(u8),
 }
@@ -44,7 +48,7 @@ pub struct Event {
     pub stored: u64,
     /// Match bits of the message.
     pub bits: u64,
-    /// What its source has told besides; of an unlinked buffer, how many messages are still being received.
+    /// What its source has told besides; of an unlinked buffer, how many messages and gets are not over.
     pub data: u64,
     /// Hardware id and number of the interface that it is from.
     pub source: (u64, u16),
@@ -63,6 +67,8 @@ impl Event {
                 abi::WEFT_MATCH_SENT => EventKind::Sent,
                 abi::WEFT_MATCH_UNLINKED => EventKind::Unlinked,
                 abi::WEFT_MATCH_FREED => EventKind::Freed,
+                abi::WEFT_MATCH_GOT => EventKind::Got,
+                abi::WEFT_MATCH_CHANGED => EventKind::Changed,
                 _ => EventKind::Other(bytes[0]),
             },
             unlinked: flags & abi::WEFT_MATCH_BUFFER_UNLINKED != 0,
@@ -92,6 +98,8 @@ mod tests {
             (Kind::Sent, EventKind::Sent),
             (Kind::Unlinked, EventKind::Unlinked),
             (Kind::Freed, EventKind::Freed),
+            (Kind::Got, EventKind::Got),
+            (Kind::Changed, EventKind::Changed),
         ];
         for (kind, told) in kinds {
             let event = slot::Event {

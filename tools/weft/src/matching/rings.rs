@@ -56,18 +56,25 @@ impl Slots {
         self.produced - self.consumed + count <= self.size
     }
 
-    /// Writes a slot, and one with `bytes` behind it if there are any, and counts them as produced; false if there is
-    /// no room.
-    pub fn post(&mut self, memory: &Ring, words: &[u64; WORDS], bytes: Option<&[u8]>) -> bool {
-        let count = 1 + u64::from(bytes.is_some());
+    /// Writes the slots of a command, and one with `bytes` behind them if there are any, and counts them as produced;
+    /// false if there is no room.
+    pub fn post(
+        &mut self,
+        memory: &Ring,
+        slots: &[[u64; WORDS]],
+        bytes: Option<&[u8]>,
+    ) -> bool {
+        let count = slots.len() as u64 + u64::from(bytes.is_some());
         if !self.has_room(memory, count) {
             return false;
         }
         // A power of two: the driver makes no other.
         let place = |number: u64| self.at + (number & (self.size - 1)) as usize * BYTES;
-        memory.places(place(self.produced), WORDS).put(0, *words);
+        for (n, words) in (self.produced..).zip(slots) {
+            memory.places(place(n), WORDS).put(0, *words);
+        }
         if let Some(bytes) = bytes {
-            memory.places(place(self.produced + 1), WORDS).put_bytes(0, bytes);
+            memory.places(place(self.produced + count - 1), WORDS).put_bytes(0, bytes);
         }
         self.produced += count;
         memory.publish64(self.produced_at, self.produced);
@@ -126,7 +133,7 @@ mod tests {
     fn a_ring_holds_its_slots_and_no_more() {
         let memory = Ring::anonymous(8192).expect("mapped");
         let mut slots = Slots::target(AT, 4);
-        let mut post = |n: u64| slots.post(&memory, &[n; WORDS], None);
+        let mut post = |n: u64| slots.post(&memory, &[[n; WORDS]], None);
         assert!((1..=4).all(&mut post) && !post(5));
         // More than was produced cannot have been consumed.
         memory.publish64(abi::WEFT_MATCH_TARGET_CONSUMED_AT as usize, 5);
@@ -142,17 +149,17 @@ mod tests {
     fn bytes_take_a_slot_of_their_own() {
         let memory = Ring::anonymous(8192).expect("mapped");
         let mut slots = Slots::initiator(AT, 4);
-        assert!(slots.post(&memory, &[1; WORDS], None));
-        assert!(slots.post(&memory, &[2; WORDS], Some(b"hello")));
+        assert!(slots.post(&memory, &[[1; WORDS]], None));
+        assert!(slots.post(&memory, &[[2; WORDS]], Some(b"hello")));
         assert_eq!(memory.load64(abi::WEFT_MATCH_INITIATOR_PRODUCED_AT as usize), 3);
         // There is room for one, not for two.
-        assert!(!slots.post(&memory, &[3; WORDS], Some(b"")));
+        assert!(!slots.post(&memory, &[[3; WORDS]], Some(b"")));
         let mut bytes = [0; 8];
         memory.read(AT + 2 * BYTES, &mut bytes);
         assert_eq!(&bytes, b"hello\0\0\0");
         memory.publish64(abi::WEFT_MATCH_INITIATOR_CONSUMED_AT as usize, 1);
         // The bytes are in the first place again.
-        assert!(slots.post(&memory, &[3; WORDS], Some(&[9; BYTES])));
+        assert!(slots.post(&memory, &[[3; WORDS]], Some(&[9; BYTES])));
         assert_eq!(memory.words::<2>(AT), [0x0909_0909_0909_0909; 2]);
     }
 
