@@ -175,11 +175,12 @@ pub fn meaning(prov_errno: c_int) -> &'static CStr {
         libc::ESRCH => c"the program of the endpoint has ended",
         libc::ESHUTDOWN => c"the endpoint does not receive",
         libc::EFAULT => c"memory of the message is not there",
-        libc::ENOENT => c"no such message waits",
+        libc::ENOENT => c"no such message waits, or no region has the key",
         libc::ENOSPC => c"the endpoint has no list entry left",
         libc::ENOMEM => c"there is no memory",
         libc::EINVAL => c"the driver does not take the operation",
-        libc::EPERM => c"the buffer does not allow it",
+        libc::EPERM => c"the region does not allow it",
+        libc::EMSGSIZE => c"the region is too short",
         _ => c"error of the driver",
     }
 }
@@ -189,7 +190,7 @@ pub fn error_of(prov_errno: c_int) -> c_int {
     match prov_errno {
         // The program of the other end has gone: to its peers that is as if its host had.
         libc::ENXIO | libc::ESRCH => FI_EHOSTUNREACH,
-        libc::EPERM => FI_EACCES,
+        libc::EPERM | libc::EMSGSIZE => FI_EACCES,
         libc::ENOENT => FI_ENOMSG,
         libc::EHOSTUNREACH => FI_EHOSTUNREACH,
         libc::ECONNRESET => FI_ECONNRESET,
@@ -221,6 +222,7 @@ mod tests {
             (libc::ENOMEM, FI_ENOMEM),
             (libc::EINVAL, FI_EINVAL),
             (libc::EPERM, FI_EACCES),
+            (libc::EMSGSIZE, FI_EACCES),
         ];
         for (errno, error) in known {
             assert_eq!(error_of(errno), error);

@@ -7,6 +7,7 @@ use crate::cq::{tell_wait, wait_for};
 use crate::domain::Domain;
 use crate::fi::*;
 use crate::progress::{Members, Progress};
+use crate::regions::Counts;
 use crate::wait::{Patience, Sleepers, Until, Wait};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -156,6 +157,20 @@ impl Cntr {
         let may = (inside.value, inside.errors) == before;
         drop(inside);
         may && self.endpoints.are_settled()
+    }
+}
+
+impl Counts for Cntr {
+    fn count(&self, failed: bool) {
+        Cntr::count(self, failed);
+    }
+
+    fn watch(&self, endpoint: &Arc<dyn Progress>) -> Result<(), c_int> {
+        self.add(endpoint)
+    }
+
+    fn leave(&self, endpoint: &Arc<dyn Progress>) {
+        self.forget(endpoint);
     }
 }
 

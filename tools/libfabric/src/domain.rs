@@ -3,6 +3,7 @@
 //! Domains: a port of this host each, named as its device file. What a program opens in one is in `tree.rs`.
 
 use crate::fabric::Fabric;
+use crate::regions::Regions;
 use std::path::Path;
 use std::sync::Arc;
 use weft::Port;
@@ -13,14 +14,22 @@ pub struct Domain {
     pub port: Port,
     /// The version of the interface that the program uses.
     pub api: u32,
+    /// What it was opened for.
+    pub caps: u64,
+    pub regions: Regions,
     _fabric: Arc<Fabric>,
 }
 
 impl Domain {
     /// Opens the port that a domain is named after; `None`: no port has such a name.
-    pub fn new(name: &str, api: u32, fabric: Arc<Fabric>) -> Option<weft::Result<Self>> {
+    pub fn new(
+        name: &str,
+        (api, caps): (u32, u64),
+        fabric: Arc<Fabric>,
+    ) -> Option<weft::Result<Self>> {
         let port = Port::open_path(Path::new(&path_of(name)?));
-        Some(port.map(|port| Domain { port, api, _fabric: fabric }))
+        let regions = Regions::default();
+        Some(port.map(|port| Domain { port, api, caps, regions, _fabric: fabric }))
     }
 }
 

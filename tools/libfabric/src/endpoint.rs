@@ -2,22 +2,30 @@
 
 //! Endpoints: how they are made and bound, and what their completions go to.
 //!
-//! What an endpoint does is in `engine.rs` and `events.rs`, the operations of libfabric in `messages.rs` and
-//! `tagged.rs`.
+//! What an endpoint does is in `engine.rs` and `remote.rs`, what it hears in `events.rs` and `exposing.rs`; the operations
+//! of libfabric are in `messages.rs`, `tagged.rs`, `rma.rs` and `atomic.rs`.
 
 mod area;
+mod atomic;
 mod engine;
 mod events;
+mod exposed;
+mod exposing;
 mod filled;
 mod life;
 mod messages;
 mod missing;
 mod operations;
 mod overflow;
+mod reach;
+mod remote;
+mod rma;
 mod settings;
+mod sinks;
 mod tagged;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use engine::TAG;
 
@@ -29,12 +37,15 @@ use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::fi::*;
 use crate::progress::Progress;
-use engine::{Engine, Outcome, Report, Sending, Wanted};
+use crate::regions::KEYS;
+use engine::{Engine, Sending, Wanted};
+use remote::Remote;
+use sinks::{Bound, Live, Reporter};
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use weft::matching::{Address, Matching};
+use weft::matching::Matching;
 
 /// Bytes of the longest message that can be injected.
 pub const INJECT: usize = 1024;
@@ -42,6 +53,8 @@ pub const INJECT: usize = 1024;
 pub const SENDS: usize = 256;
 /// Pieces of a message.
 pub const PIECES: usize = 4;
+/// Regions, and places in them, that an access is to.
+pub const REMOTE_PIECES: usize = 1;
 /// Bytes of the longest message.
 pub const LONGEST: usize = 1 << 32;
 /// Room that a buffer for many messages has at least, unless the program says another.
@@ -53,73 +66,6 @@ const COMPLETE: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_CO
 pub const SEND_FLAGS: u64 = COMPLETE | FI_INJECT | FI_COMPLETION | FI_MORE | FI_REMOTE_CQ_DATA;
 /// Flags by which receives are posted.
 pub const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
-
-/// What completions of one direction go to.
-#[derive(Clone, Debug, Default)]
-struct Sink {
-    cq: Option<Arc<Cq>>,
-    /// Only what asks for it is reported.
-    selective: bool,
-    cntrs: Vec<Arc<Cntr>>,
-}
-
-impl Sink {
-    fn is_bound(&self) -> bool {
-        self.cq.is_some() || !self.cntrs.is_empty()
-    }
-
-    /// Whether the success of an operation with these flags is reported.
-    fn reports(&self, flags: u64) -> bool {
-        !self.selective || flags & FI_COMPLETION != 0
-    }
-
-    fn take(&self, outcome: &Outcome) {
-        let failed = outcome.done.error != 0;
-        if outcome.counts {
-            self.cntrs.iter().for_each(|cntr| cntr.count(failed));
-        }
-        if let Some(cq) = self.cq.as_ref().filter(|_| failed || outcome.reported) {
-            cq.push(outcome.done);
-        }
-    }
-}
-
-/// What was bound to an endpoint.
-#[derive(Clone, Debug, Default)]
-struct Bound {
-    av: Option<Arc<Av>>,
-    sends: Sink,
-    receives: Sink,
-}
-
-/// What an endpoint has when it is enabled.
-#[derive(Debug)]
-struct Live {
-    av: Arc<Av>,
-    sends: Sink,
-    receives: Sink,
-    address: Address,
-    /// Sources are looked for in the address vector.
-    sources: bool,
-    engine: Mutex<Engine<Matching>>,
-}
-
-/// Reports to the queues and counters of an endpoint.
-struct Reporter<'a>(&'a Live);
-
-impl Report for Reporter<'_> {
-    fn report(&mut self, outcome: Outcome) {
-        let sink = if outcome.receive { &self.0.receives } else { &self.0.sends };
-        sink.take(&outcome);
-    }
-
-    fn source(&self, source: (u64, u16)) -> FiAddr {
-        match self.0.sources {
-            true => self.0.av.table().find(source).unwrap_or(FI_ADDR_UNSPEC),
-            false => FI_ADDR_UNSPEC,
-        }
-    }
-}
 
 /// An endpoint.
 #[derive(Debug)]
@@ -185,9 +131,9 @@ pub unsafe extern "C" fn open(
         ops: &settings::EP,
         cm: &CM,
         msg: &messages::MSG,
-        rma: &missing::RMA,
+        rma: &rma::RMA,
         tagged: &tagged::TAGGED,
-        atomic: &missing::ATOMIC,
+        atomic: &atomic::ATOMIC,
         collective: &missing::COLLECTIVE,
     };
     // SAFETY: The program says where it wants it.
@@ -214,15 +160,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Of operations that there are not, a counter stays as it is.
     fn bind_cntr(&self, cntr: &Arc<Cntr>, flags: u64) {
-        let mut bound = lock(&self.bound);
-        if flags & FI_SEND != 0 {
-            bound.sends.cntrs.push(cntr.clone());
-        }
-        if flags & FI_RECV != 0 {
-            bound.receives.cntrs.push(cntr.clone());
-        }
+        lock(&self.bound).cntrs.push((cntr.clone(), flags));
     }
 
     /// Does something with the engine; what finds no place is tried again when events have been handled.
@@ -269,6 +208,27 @@ impl Endpoint {
             let sending = Sending { to, kind, tag, data, context, reported, inject };
             // SAFETY: As the caller says.
             unsafe { engine.send(&sending, pieces) }
+        })
+    }
+
+    /// Does something to a region of another.
+    fn reach(
+        &self,
+        far: &Far,
+        mut act: impl FnMut(&mut Engine<Matching>, &Remote) -> Result<(), c_int>,
+    ) -> Result<(), c_int> {
+        if self.caps & far.caps != far.caps {
+            return Err(FI_EOPNOTSUPP);
+        }
+        if far.key > KEYS {
+            return Err(FI_ENOKEY);
+        }
+        self.with(|live, engine| {
+            let to = live.av.table().get(far.to).ok_or(FI_EINVAL)?;
+            let Far { offset, key, context, .. } = *far;
+            let reported = !far.silent && live.sends.reports(far.flags);
+            let inject = far.flags & FI_INJECT != 0;
+            act(engine, &Remote { to, key, offset, context, reported, inject })
         })
     }
 
@@ -331,6 +291,20 @@ struct Out {
     to: FiAddr,
     tag: u64,
     data: Option<u64>,
+    context: *mut c_void,
+    flags: u64,
+    /// There is no completion, whatever the flags say.
+    silent: bool,
+}
+
+/// A place in a region that a program asks for.
+#[derive(Clone, Copy)]
+struct Far {
+    /// Capabilities that it takes.
+    caps: u64,
+    to: FiAddr,
+    offset: u64,
+    key: u64,
     context: *mut c_void,
     flags: u64,
     /// There is no completion, whatever the flags say.

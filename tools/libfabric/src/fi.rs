@@ -26,19 +26,15 @@ macro_rules! numbers {
 
 numbers! {
     FI_MSG: u64 = 1 << 1;
-    #[cfg(test)]
     FI_RMA: u64 = 1 << 2;
     FI_TAGGED: u64 = 1 << 3;
-    #[cfg(test)]
     FI_ATOMIC: u64 = 1 << 4;
     FI_READ: u64 = 1 << 8;
     FI_WRITE: u64 = 1 << 9;
     FI_RECV: u64 = 1 << 10;
     FI_SEND: u64 = 1 << 11;
     FI_TRANSMIT: u64 = FI_SEND;
-    #[cfg(test)]
     FI_REMOTE_READ: u64 = 1 << 12;
-    #[cfg(test)]
     FI_REMOTE_WRITE: u64 = 1 << 13;
     FI_MULTI_RECV: u64 = 1 << 16;
     FI_REMOTE_CQ_DATA: u64 = 1 << 17;
@@ -52,12 +48,23 @@ numbers! {
     FI_DELIVERY_COMPLETE: u64 = 1 << 28;
     FI_LOCAL_COMM: u64 = 1 << 51;
     FI_REMOTE_COMM: u64 = 1 << 52;
+    FI_RMA_EVENT: u64 = 1 << 56;
     FI_SOURCE: u64 = 1 << 57;
     FI_DISCARD: u64 = 1 << 58;
+    FI_FETCH_ATOMIC: u64 = 1 << 58;
     FI_CLAIM: u64 = 1 << 59;
+    FI_COMPARE_ATOMIC: u64 = 1 << 59;
     FI_DIRECTED_RECV: u64 = 1 << 59;
     FI_SELECTIVE_COMPLETION: u64 = 1 << 59;
+    FI_ORDER_RAW: u64 = 1 << 1;
+    FI_ORDER_WAW: u64 = 1 << 4;
     FI_ORDER_SAS: u64 = 1 << 8;
+    FI_ORDER_RMA_RAW: u64 = 1 << 33;
+    FI_ORDER_RMA_WAW: u64 = 1 << 35;
+    FI_ORDER_ATOMIC_RAR: u64 = 1 << 36;
+    FI_ORDER_ATOMIC_RAW: u64 = 1 << 37;
+    FI_ORDER_ATOMIC_WAR: u64 = 1 << 38;
+    FI_ORDER_ATOMIC_WAW: u64 = 1 << 39;
 
     FI_ADDR_STR: u32 = 9;
     FI_EP_UNSPEC: u32 = 0;
@@ -73,6 +80,29 @@ numbers! {
     FI_PROGRESS_MANUAL: u32 = 2;
     FI_PROGRESS_CONTROL_UNIFIED: u32 = 3;
     FI_RM_ENABLED: u32 = 2;
+
+    FI_INT8: u32 = 0;
+    FI_UINT64: u32 = 7;
+    FI_MIN: u32 = 0;
+    FI_MAX: u32 = 1;
+    FI_SUM: u32 = 2;
+    FI_PROD: u32 = 3;
+    FI_LOR: u32 = 4;
+    FI_LAND: u32 = 5;
+    FI_BOR: u32 = 6;
+    FI_BAND: u32 = 7;
+    FI_LXOR: u32 = 8;
+    FI_BXOR: u32 = 9;
+    FI_ATOMIC_READ: u32 = 10;
+    FI_ATOMIC_WRITE: u32 = 11;
+    FI_CSWAP: u32 = 12;
+    FI_CSWAP_NE: u32 = 13;
+    FI_CSWAP_LE: u32 = 14;
+    FI_CSWAP_LT: u32 = 15;
+    FI_CSWAP_GE: u32 = 16;
+    FI_CSWAP_GT: u32 = 17;
+    FI_MSWAP: u32 = 18;
+    FI_DIFF: u32 = 19;
 
     FI_CLASS_FABRIC: usize = 1;
     FI_CLASS_DOMAIN: usize = 2;
@@ -132,12 +162,14 @@ numbers! {
     FI_ETIMEDOUT: c_int = 110;
     FI_EHOSTUNREACH: c_int = 113;
     FI_ECANCELED: c_int = 125;
+    FI_EKEYREJECTED: c_int = 129;
     FI_ETOOSMALL: c_int = 257;
     FI_EOPBADSTATE: c_int = 258;
     FI_EAVAIL: c_int = 259;
     FI_EBADFLAGS: c_int = 260;
     FI_ENOCQ: c_int = 263;
     FI_ETRUNC: c_int = 265;
+    FI_ENOKEY: c_int = 266;
     FI_ENOAV: c_int = 267;
 }
 
@@ -304,7 +336,7 @@ structures! {
         poll_open: Absent,
         stx_ctx: Absent,
         srx_ctx: Absent,
-        query_atomic: Absent,
+        query_atomic: unsafe extern "C" fn(*mut FidDomain, u32, u32, *mut AtomicAttr, u64) -> c_int,
         query_collective: Absent,
         endpoint2: Absent,
     }
@@ -556,33 +588,95 @@ structures! {
             *mut FidEp, *const c_void, usize, u64, FiAddr, u64,
         ) -> isize,
     }
+    RmaIov ("struct fi_rma_iov") { addr: u64, len: usize, key: u64, }
+    MsgRma ("struct fi_msg_rma") {
+        msg_iov: *const Iovec,
+        desc: *mut *mut c_void,
+        iov_count: usize,
+        addr: FiAddr,
+        rma_iov: *const RmaIov,
+        rma_iov_count: usize,
+        context: Context,
+        data: u64,
+    }
     OpsRma ("struct fi_ops_rma") {
         size: usize,
-        read: Absent,
-        readv: Absent,
-        readmsg: Absent,
-        write: Absent,
-        writev: Absent,
-        writemsg: Absent,
-        inject: Absent,
-        writedata: Absent,
-        injectdata: Absent,
+        read: unsafe extern "C" fn(
+            *mut FidEp, *mut c_void, usize, *mut c_void, FiAddr, u64, u64, Context,
+        ) -> isize,
+        readv: unsafe extern "C" fn(
+            *mut FidEp, *const Iovec, *mut *mut c_void, usize, FiAddr, u64, u64, Context,
+        ) -> isize,
+        readmsg: unsafe extern "C" fn(*mut FidEp, *const MsgRma, u64) -> isize,
+        write: unsafe extern "C" fn(
+            *mut FidEp, *const c_void, usize, *mut c_void, FiAddr, u64, u64, Context,
+        ) -> isize,
+        writev: unsafe extern "C" fn(
+            *mut FidEp, *const Iovec, *mut *mut c_void, usize, FiAddr, u64, u64, Context,
+        ) -> isize,
+        writemsg: unsafe extern "C" fn(*mut FidEp, *const MsgRma, u64) -> isize,
+        inject: unsafe extern "C" fn(*mut FidEp, *const c_void, usize, FiAddr, u64, u64) -> isize,
+        writedata: unsafe extern "C" fn(
+            *mut FidEp, *const c_void, usize, *mut c_void, u64, FiAddr, u64, u64, Context,
+        ) -> isize,
+        injectdata: unsafe extern "C" fn(
+            *mut FidEp, *const c_void, usize, u64, FiAddr, u64, u64,
+        ) -> isize,
+    }
+    #[derive(Clone, Copy)]
+    Ioc ("struct fi_ioc") { addr: *mut c_void, count: usize, }
+    RmaIoc ("struct fi_rma_ioc") { addr: u64, count: usize, key: u64, }
+    AtomicAttr ("struct fi_atomic_attr") { count: usize, size: usize, }
+    MsgAtomic ("struct fi_msg_atomic") {
+        msg_iov: *const Ioc,
+        desc: *mut *mut c_void,
+        iov_count: usize,
+        addr: FiAddr,
+        rma_iov: *const RmaIoc,
+        rma_iov_count: usize,
+        datatype: u32,
+        op: u32,
+        context: Context,
+        data: u64,
     }
     OpsAtomic ("struct fi_ops_atomic") {
         size: usize,
-        write: Absent,
-        writev: Absent,
-        writemsg: Absent,
-        inject: Absent,
-        readwrite: Absent,
-        readwritev: Absent,
-        readwritemsg: Absent,
-        compwrite: Absent,
-        compwritev: Absent,
-        compwritemsg: Absent,
-        writevalid: Absent,
-        readwritevalid: Absent,
-        compwritevalid: Absent,
+        write: unsafe extern "C" fn(
+            *mut FidEp, *const c_void, usize, *mut c_void, FiAddr, u64, u64, u32, u32, Context,
+        ) -> isize,
+        writev: unsafe extern "C" fn(
+            *mut FidEp, *const Ioc, *mut *mut c_void, usize, FiAddr, u64, u64, u32, u32, Context,
+        ) -> isize,
+        writemsg: unsafe extern "C" fn(*mut FidEp, *const MsgAtomic, u64) -> isize,
+        inject: unsafe extern "C" fn(
+            *mut FidEp, *const c_void, usize, FiAddr, u64, u64, u32, u32,
+        ) -> isize,
+        readwrite: unsafe extern "C" fn(
+            *mut FidEp, *const c_void, usize, *mut c_void, *mut c_void, *mut c_void, FiAddr, u64,
+            u64, u32, u32, Context,
+        ) -> isize,
+        readwritev: unsafe extern "C" fn(
+            *mut FidEp, *const Ioc, *mut *mut c_void, usize, *mut Ioc, *mut *mut c_void, usize,
+            FiAddr, u64, u64, u32, u32, Context,
+        ) -> isize,
+        readwritemsg: unsafe extern "C" fn(
+            *mut FidEp, *const MsgAtomic, *mut Ioc, *mut *mut c_void, usize, u64,
+        ) -> isize,
+        compwrite: unsafe extern "C" fn(
+            *mut FidEp, *const c_void, usize, *mut c_void, *const c_void, *mut c_void, *mut c_void,
+            *mut c_void, FiAddr, u64, u64, u32, u32, Context,
+        ) -> isize,
+        compwritev: unsafe extern "C" fn(
+            *mut FidEp, *const Ioc, *mut *mut c_void, usize, *const Ioc, *mut *mut c_void, usize,
+            *mut Ioc, *mut *mut c_void, usize, FiAddr, u64, u64, u32, u32, Context,
+        ) -> isize,
+        compwritemsg: unsafe extern "C" fn(
+            *mut FidEp, *const MsgAtomic, *const Ioc, *mut *mut c_void, usize, *mut Ioc,
+            *mut *mut c_void, usize, u64,
+        ) -> isize,
+        writevalid: unsafe extern "C" fn(*mut FidEp, u32, u32, *mut usize) -> c_int,
+        readwritevalid: unsafe extern "C" fn(*mut FidEp, u32, u32, *mut usize) -> c_int,
+        compwritevalid: unsafe extern "C" fn(*mut FidEp, u32, u32, *mut usize) -> c_int,
     }
     OpsCollective ("struct fi_ops_collective") {
         size: usize,

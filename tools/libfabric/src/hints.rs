@@ -6,15 +6,41 @@
 //! laid over this provider. Why something is refused belongs in the log, as the program learns nothing but that there
 //! is none.
 
-use crate::endpoint::{INJECT, LONGEST, PIECES, RECEIVE_FLAGS, SEND_FLAGS, SENDS, TAG};
+use crate::endpoint::{
+    INJECT, LONGEST, PIECES, RECEIVE_FLAGS, REMOTE_PIECES, SEND_FLAGS, SENDS, TAG,
+};
 use crate::fi::*;
+use crate::regions::KEY_BYTES;
+use std::ffi::c_int;
 
+/// What can be done with messages, and with regions.
+const MESSAGES: u64 = FI_MSG | FI_TAGGED;
+const REGIONS: u64 = FI_RMA | FI_ATOMIC;
+/// By which end.
+const MESSAGE_ENDS: u64 = FI_SEND | FI_RECV;
+const REGION_ENDS: u64 = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 /// Capabilities that are there if they are asked for,
-const PRIMARY: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV;
-/// and those that cost nothing.
+const PRIMARY: u64 = MESSAGES | MESSAGE_ENDS | REGIONS | REGION_ENDS | FI_DIRECTED_RECV;
+/// those that cost nothing,
 const FREE: u64 = FI_MULTI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM;
-/// All of them.
+/// and those of a program that says nothing. That others use a region has events if it is asked for alone: a program that
+/// does not read them would stop its endpoint.
 pub const CAPS: u64 = PRIMARY | FREE | FI_SOURCE;
+/// All of them.
+const KNOWN: u64 = CAPS | FI_RMA_EVENT;
+/// The order of what is done to regions: up to so many bytes it is done when it arrives.
+pub const REGION_ORDER: u64 = FI_ORDER_RAW
+    | FI_ORDER_WAW
+    | FI_ORDER_RMA_RAW
+    | FI_ORDER_RMA_WAW
+    | FI_ORDER_ATOMIC_RAR
+    | FI_ORDER_ATOMIC_RAW
+    | FI_ORDER_ATOMIC_WAR
+    | FI_ORDER_ATOMIC_WAW;
+/// The way to name memory of version 1.4 that is left to newer ones: addresses, and keys of the provider.
+const BASIC: c_int = 1 << 0;
+/// And the other one: offsets, and keys of the program.
+const SCALABLE: c_int = 1 << 1;
 /// The protocol: the top bit says that it is a provider's own.
 pub const PROTOCOL: u32 = 0x8000_0057;
 /// Bytes of data for the completion queue, with a message.
@@ -51,23 +77,38 @@ impl Hints<'_> {
 
     /// The capabilities of an endpoint for them: those asked for, and what they imply.
     pub fn granted(&self) -> u64 {
-        let mut caps = self.caps;
-        if caps & (FI_MSG | FI_TAGGED) == 0 {
-            caps |= FI_MSG | FI_TAGGED;
+        let mut caps = if self.caps == 0 { CAPS } else { self.caps };
+        if caps & (MESSAGES | REGIONS) == 0 {
+            caps |= MESSAGES;
         }
-        if self.caps == 0 {
-            caps |= CAPS;
-        }
-        if caps & (FI_SEND | FI_RECV) == 0 {
-            caps |= FI_SEND | FI_RECV;
+        for (what, ends) in [(MESSAGES, MESSAGE_ENDS), (REGIONS, REGION_ENDS)] {
+            if caps & what != 0 && caps & ends == 0 {
+                caps |= ends;
+            }
         }
         caps | FREE
+    }
+
+    /// Whether others, or this program, may reach regions.
+    pub fn has_regions(&self) -> bool {
+        self.granted() & REGIONS != 0
+    }
+
+    /// The order of what is sent, and done to regions.
+    pub fn order(&self) -> u64 {
+        FI_ORDER_SAS | if self.has_regions() { REGION_ORDER } else { 0 }
+    }
+
+    /// How memory is named: by offsets, and by keys of the program. For that no bit is set, but by old programs.
+    pub fn mr_mode(&self) -> c_int {
+        let asked = self.domain.map_or(0, |domain| domain.mr_mode);
+        if asked == SCALABLE { SCALABLE } else { 0 }
     }
 
     /// Why no endpoint of `receives` receives is what is wanted, if so.
     pub fn refused(&self, receives: usize) -> Option<&'static str> {
         let hints = [
-            (self.caps & !CAPS != 0, "caps"),
+            (self.caps & !KNOWN != 0, "caps"),
             (![0, FI_ADDR_STR].contains(&self.addr_format), "addr_format"),
             (self.names[2].is_some_and(|name| !is_named(name)), "provider"),
             (self.names[1].is_some_and(|name| name != "weft"), "fabric"),
@@ -76,9 +117,11 @@ impl Hints<'_> {
             |list: &[(bool, &'static str)]| list.iter().find(|(no, _)| *no).map(|(_, why)| *why);
         of(&hints)
             .or_else(|| self.ep.and_then(|ep| of(&endpoint(ep))))
-            .or_else(|| self.domain.and_then(|domain| of(&self::domain(domain))))
-            .or_else(|| self.tx.and_then(|tx| of(&sends(tx))))
-            .or_else(|| self.rx.and_then(|rx| of(&self::receives(rx, receives))))
+            .or_else(|| {
+                self.domain.and_then(|domain| of(&self::domain(domain, self.has_regions())))
+            })
+            .or_else(|| self.tx.and_then(|tx| of(&sends(tx, self.order()))))
+            .or_else(|| self.rx.and_then(|rx| of(&self::receives(rx, receives, self.order()))))
     }
 }
 
@@ -102,11 +145,15 @@ fn endpoint(ep: &EpAttr) -> [(bool, &'static str); 8] {
     ]
 }
 
-fn domain(domain: &DomainAttr) -> [(bool, &'static str); 6] {
+fn domain(domain: &DomainAttr, regions: bool) -> [(bool, &'static str); 7] {
     let progress = domain.control_progress.max(domain.data_progress);
     [
         (domain.cq_data_size > DATA_BYTES, "domain_attr->cq_data_size"),
-        (domain.mr_key_size > 8, "domain_attr->mr_key_size"),
+        (domain.mr_key_size > KEY_BYTES, "domain_attr->mr_key_size: keys have seven bytes"),
+        (
+            regions && domain.mr_mode == BASIC,
+            "domain_attr->mr_mode: regions are reached by offsets, not by addresses",
+        ),
         (domain.caps & !(FI_LOCAL_COMM | FI_REMOTE_COMM) != 0, "domain_attr->caps"),
         (domain.av_type > FI_AV_TABLE, "domain_attr->av_type"),
         (domain.max_ep_tx_ctx > 1 || domain.max_ep_rx_ctx > 1, "domain_attr->max_ep_tx_ctx"),
@@ -114,24 +161,24 @@ fn domain(domain: &DomainAttr) -> [(bool, &'static str); 6] {
     ]
 }
 
-fn sends(tx: &TxAttr) -> [(bool, &'static str); 8] {
+fn sends(tx: &TxAttr, order: u64) -> [(bool, &'static str); 8] {
     [
-        (tx.caps & !CAPS != 0, "tx_attr->caps"),
+        (tx.caps & !KNOWN != 0, "tx_attr->caps"),
         (tx.op_flags & !SEND_FLAGS != 0, "tx_attr->op_flags"),
-        (tx.msg_order & !FI_ORDER_SAS != 0, "tx_attr->msg_order: only FI_ORDER_SAS"),
+        (tx.msg_order & !order != 0, "tx_attr->msg_order"),
         (tx.comp_order != 0, "tx_attr->comp_order: completions come in any order"),
         (tx.inject_size > INJECT, "tx_attr->inject_size"),
         (tx.size > SENDS, "tx_attr->size"),
         (tx.iov_limit > PIECES, "tx_attr->iov_limit"),
-        (tx.rma_iov_limit > 0, "tx_attr->rma_iov_limit: there is no RMA"),
+        (tx.rma_iov_limit > REMOTE_PIECES, "tx_attr->rma_iov_limit"),
     ]
 }
 
-fn receives(rx: &RxAttr, most: usize) -> [(bool, &'static str); 7] {
+fn receives(rx: &RxAttr, most: usize, order: u64) -> [(bool, &'static str); 7] {
     [
-        (rx.caps & !CAPS != 0, "rx_attr->caps"),
+        (rx.caps & !KNOWN != 0, "rx_attr->caps"),
         (rx.op_flags & !RECEIVE_FLAGS != 0, "rx_attr->op_flags"),
-        (rx.msg_order & !FI_ORDER_SAS != 0, "rx_attr->msg_order: only FI_ORDER_SAS"),
+        (rx.msg_order & !order != 0, "rx_attr->msg_order"),
         (rx.comp_order != 0, "rx_attr->comp_order: completions come in any order"),
         (rx.size > most, "rx_attr->size"),
         (rx.iov_limit > PIECES, "rx_attr->iov_limit"),
@@ -174,11 +221,63 @@ mod tests {
         assert_eq!(granted(FI_TAGGED), FI_TAGGED | FI_SEND | FI_RECV);
         assert_eq!(granted(FI_MSG | FI_SEND), FI_MSG | FI_SEND);
         assert_eq!(granted(FI_SOURCE), FI_SOURCE | FI_MSG | FI_TAGGED | FI_SEND | FI_RECV);
-        for caps in [FI_RMA, FI_ATOMIC, FI_TAGGED | FI_RMA, 1 << 50, 1 << 20] {
+        assert_eq!(granted(FI_RMA), FI_RMA | REGION_ENDS);
+        assert_eq!(granted(FI_RMA | FI_WRITE), FI_RMA | FI_WRITE);
+        let both = FI_TAGGED | FI_ATOMIC | FI_REMOTE_WRITE;
+        assert_eq!(granted(both), both | FI_SEND | FI_RECV);
+        assert_eq!(granted(FI_RMA | FI_RMA_EVENT), FI_RMA | FI_RMA_EVENT | REGION_ENDS);
+        assert_eq!(granted(0) & FI_RMA_EVENT, 0);
+        for caps in [1 << 50, 1 << 20, FI_RMA | 1 << 21] {
             assert!(refused(&Hints { caps, ..Hints::NONE }), "{caps:#x}");
         }
-        // What Open MPI asks for.
-        assert!(!refused(&Hints { caps: FI_TAGGED | FI_DIRECTED_RECV, ..Hints::NONE }));
+        // What Open MPI asks for: for messages, and for windows.
+        for caps in [FI_TAGGED | FI_DIRECTED_RECV, FI_RMA | FI_ATOMIC, FI_RMA | FI_ATOMIC | FI_MSG] {
+            assert!(!refused(&Hints { caps, ..Hints::NONE }));
+        }
+    }
+
+    #[test]
+    fn the_order_of_what_is_done_to_regions_is_there_with_them() {
+        let mut tx: TxAttr = zeroed();
+        let mut rx: RxAttr = zeroed();
+        // What MPICH wants of accumulated windows.
+        let atomic = FI_ORDER_ATOMIC_RAR
+            | FI_ORDER_ATOMIC_RAW
+            | FI_ORDER_ATOMIC_WAR
+            | FI_ORDER_ATOMIC_WAW;
+        for (caps, order, is) in [
+            (FI_MSG, FI_ORDER_SAS, true),
+            (FI_MSG, FI_ORDER_SAS | atomic, false),
+            (FI_MSG | FI_ATOMIC, FI_ORDER_SAS | atomic, true),
+            (FI_RMA, FI_ORDER_RMA_RAW | FI_ORDER_WAW, true),
+            // Reads, and what is written behind one, are not in order; nor is a message behind what was written.
+            (FI_RMA, 1 << 34, false),
+            (FI_RMA, 1 << 32, false),
+            (FI_RMA | FI_MSG, 1 << 7, false),
+        ] {
+            (tx.msg_order, rx.msg_order) = (order, order);
+            let hints = |tx, rx| Hints { caps, tx, rx, ..Hints::NONE };
+            assert_eq!(!refused(&hints(Some(&tx), None)), is, "{caps:#x} {order:#x}");
+            assert_eq!(!refused(&hints(None, Some(&rx))), is, "{caps:#x} {order:#x}");
+            assert_eq!(hints(None, None).order() & order == order, is);
+        }
+    }
+
+    #[test]
+    fn regions_are_reached_by_offsets() {
+        let mut domain: DomainAttr = zeroed();
+        for (caps, mode, told) in [
+            (FI_RMA, 0, Some(0)),
+            // What Open MPI can do: addresses, keys of the provider.
+            (FI_RMA, 1 << 4 | 1 << 5 | 1 << 6 | 1 << 9, Some(0)),
+            (FI_RMA, SCALABLE, Some(SCALABLE)),
+            (FI_RMA, BASIC, None),
+            (FI_MSG, BASIC, Some(0)),
+        ] {
+            domain.mr_mode = mode;
+            let hints = Hints { caps, domain: Some(&domain), ..Hints::NONE };
+            assert_eq!((!refused(&hints)).then(|| hints.mr_mode()), told, "{caps:#x} {mode}");
+        }
     }
 
     #[test]
@@ -229,7 +328,7 @@ mod tests {
     fn other_attributes_are_looked_at_too() {
         let wrong: [fn(&mut DomainAttr); 7] = [
             |d| d.cq_data_size = 9,
-            |d| d.mr_key_size = 9,
+            |d| d.mr_key_size = 8,
             |d| d.caps = FI_RMA,
             |d| d.av_type = 3,
             |d| d.max_ep_rx_ctx = 2,
@@ -242,14 +341,14 @@ mod tests {
             assert!(refused(&Hints { domain: Some(&domain), ..Hints::NONE }));
         }
         let wrong: [fn(&mut TxAttr); 8] = [
-            |tx| tx.caps = FI_RMA,
+            |tx| tx.caps = 1 << 50,
             |tx| tx.op_flags = 1 << 21,
             |tx| tx.msg_order = FI_ORDER_SAS | 1,
             |tx| tx.comp_order = 1,
             |tx| tx.inject_size = INJECT + 1,
             |tx| tx.size = SENDS + 1,
             |tx| tx.iov_limit = PIECES + 1,
-            |tx| tx.rma_iov_limit = 1,
+            |tx| tx.rma_iov_limit = 2,
         ];
         for change in wrong {
             let mut tx = zeroed();
@@ -257,7 +356,7 @@ mod tests {
             assert!(refused(&Hints { tx: Some(&tx), ..Hints::NONE }));
         }
         let wrong: [fn(&mut RxAttr); 7] = [
-            |rx| rx.caps = FI_ATOMIC,
+            |rx| rx.caps = 1 << 50,
             |rx| rx.op_flags = FI_INJECT,
             |rx| rx.msg_order = 1 << 3,
             |rx| rx.comp_order = FI_ORDER_SAS,

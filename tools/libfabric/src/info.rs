@@ -7,14 +7,15 @@
 
 use crate::address::{self, parse};
 use crate::base::text;
-use crate::endpoint::{INJECT, LONGEST, PIECES, SENDS};
+use crate::endpoint::{INJECT, LONGEST, PIECES, REMOTE_PIECES, SENDS};
 use crate::fi::*;
 use crate::hints::{BUFFERED, DATA_BYTES, Hints, PROTOCOL, TAG_FORMAT};
+use crate::regions::KEY_BYTES;
 use crate::{NAME, log, version};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null_mut;
 use weft::Port;
-use weft::matching::Address;
+use weft::matching::{ATOMIC, Address, EAGER};
 
 /// The oldest version of the interface that is answered: before it, structures were others.
 const OLDEST: u32 = version(1, 5);
@@ -23,8 +24,16 @@ const SPARE: usize = 256;
 /// As many of each as a program can want.
 const MANY: usize = 1024;
 /// Capabilities that an endpoint that sends has, and one that receives. Those of the domain are of neither.
-const SENDING: u64 = FI_MSG | FI_TAGGED | FI_SEND;
-const RECEIVING: u64 = FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
+const KINDS: u64 = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
+const SENDING: u64 = KINDS | FI_SEND | FI_READ | FI_WRITE;
+const RECEIVING: u64 = KINDS
+    | FI_RECV
+    | FI_REMOTE_READ
+    | FI_REMOTE_WRITE
+    | FI_MULTI_RECV
+    | FI_DIRECTED_RECV
+    | FI_SOURCE
+    | FI_RMA_EVENT;
 
 /// A structure of zeros that libfabric frees.
 fn zeroed<T>() -> Option<*mut T> {
@@ -80,12 +89,12 @@ fn describe(asked: &Asked<'_>, name: &CStr, hwid: u64) -> Option<*mut Info> {
         }
         let tx = zeroed::<TxAttr>()?;
         (*info).tx_attr = tx;
-        ((*tx).caps, (*tx).msg_order) = (caps & SENDING, FI_ORDER_SAS);
+        ((*tx).caps, (*tx).msg_order) = (caps & SENDING, asked.hints.order());
         ((*tx).inject_size, (*tx).size, (*tx).iov_limit) = (INJECT, SENDS, PIECES);
         (*tx).op_flags = asked.hints.tx.map_or(0, |tx| tx.op_flags);
         let rx = zeroed::<RxAttr>()?;
         (*info).rx_attr = rx;
-        ((*rx).caps, (*rx).msg_order) = (caps & RECEIVING, FI_ORDER_SAS);
+        ((*rx).caps, (*rx).msg_order) = (caps & RECEIVING, asked.hints.order());
         ((*rx).size, (*rx).iov_limit) = (asked.receives, PIECES);
         (*rx).total_buffered_recv = BUFFERED;
         (*rx).op_flags = asked.hints.rx.map_or(0, |rx| rx.op_flags);
@@ -94,6 +103,12 @@ fn describe(asked: &Asked<'_>, name: &CStr, hwid: u64) -> Option<*mut Info> {
         ((*ep).kind, (*ep).protocol, (*ep).protocol_version) = (FI_EP_RDM, PROTOCOL, 1);
         ((*ep).max_msg_size, (*ep).mem_tag_format) = (LONGEST, TAG_FORMAT);
         ((*ep).tx_ctx_cnt, (*ep).rx_ctx_cnt) = (1, 1);
+        if asked.hints.has_regions() {
+            (*tx).rma_iov_limit = REMOTE_PIECES;
+            // What is longer is not written at once, but pulled. Written behind what was read are integers alone.
+            ((*ep).max_order_raw_size, (*ep).max_order_waw_size) = (EAGER, EAGER);
+            (*ep).max_order_war_size = ATOMIC;
+        }
         (*info).domain_attr = domain(asked.hints, name)?;
         let fabric = zeroed::<FabricAttr>()?;
         (*info).fabric_attr = fabric;
@@ -122,7 +137,8 @@ fn domain(hints: &Hints<'_>, name: &CStr) -> Option<*mut DomainAttr> {
         (*domain).resource_mgmt = FI_RM_ENABLED;
         let av_type = hints.domain.map_or(FI_AV_UNSPEC, |domain| domain.av_type);
         (*domain).av_type = if av_type == FI_AV_UNSPEC { FI_AV_TABLE } else { av_type };
-        ((*domain).mr_key_size, (*domain).mr_iov_limit) = (8, PIECES);
+        ((*domain).mr_mode, (*domain).mr_key_size) = (hints.mr_mode(), KEY_BYTES);
+        (*domain).mr_iov_limit = REMOTE_PIECES;
         (*domain).cq_data_size = DATA_BYTES;
         ((*domain).cq_cnt, (*domain).ep_cnt, (*domain).cntr_cnt) = (MANY, MANY, MANY);
         ((*domain).tx_ctx_cnt, (*domain).rx_ctx_cnt) = (MANY, MANY);
@@ -280,7 +296,7 @@ mod tests {
             assert_eq!((*info).dest_addrlen, dest.count_bytes() + 1);
             assert_eq!((*(*info).rx_attr).size, 7);
             assert_eq!((*(*info).tx_attr).caps, SENDING);
-            assert_eq!((*(*info).rx_attr).caps, RECEIVING);
+            assert_eq!((*(*info).rx_attr).caps, RECEIVING & !FI_RMA_EVENT);
             let source = CStr::from_ptr((*info).src_addr.cast());
             assert_eq!(source, c"weft://0000000000000057/0000/00000000");
             assert_eq!((*info).src_addrlen, source.count_bytes() + 1);
@@ -333,9 +349,15 @@ mod tests {
 
     #[test]
     fn capabilities_of_a_domain_are_none_of_its_endpoints() {
-        for caps in
-            [0, FI_MSG, FI_TAGGED, FI_MSG | FI_TAGGED | FI_DIRECTED_RECV, FI_TAGGED | FI_SEND]
-        {
+        for caps in [
+            0,
+            FI_MSG,
+            FI_TAGGED,
+            FI_MSG | FI_TAGGED | FI_DIRECTED_RECV,
+            FI_TAGGED | FI_SEND,
+            FI_RMA | FI_ATOMIC,
+            FI_MSG | FI_RMA | FI_RMA_EVENT,
+        ] {
             let hints = Hints { caps, ..Hints::NONE };
             described(&hints, |info| {
                 // SAFETY: They are there.
@@ -345,8 +367,21 @@ mod tests {
                 assert_eq!((tx | rx) & (FI_LOCAL_COMM | FI_REMOTE_COMM), 0, "{caps:#x}");
                 assert_eq!(tx & (FI_MSG | FI_TAGGED), info.caps & (FI_MSG | FI_TAGGED));
                 assert_eq!(rx & (FI_MSG | FI_TAGGED), info.caps & (FI_MSG | FI_TAGGED));
-                assert_eq!(tx & FI_RECV, 0);
-                assert_eq!(rx & FI_SEND, 0);
+                assert_eq!(tx & (FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE), 0);
+                assert_eq!(rx & (FI_SEND | FI_READ | FI_WRITE), 0);
+            });
+        }
+    }
+
+    #[test]
+    fn what_regions_have_is_there_with_them() {
+        for (caps, limit, sizes) in [(FI_MSG, 0, [0; 3]), (FI_RMA, 1, [EAGER, ATOMIC, EAGER])] {
+            described(&Hints { caps, ..Hints::NONE }, |info| {
+                // SAFETY: They are there.
+                let (tx, ep) = unsafe { (&*info.tx_attr, &*info.ep_attr) };
+                assert_eq!(tx.rma_iov_limit, limit);
+                let order = [ep.max_order_raw_size, ep.max_order_war_size, ep.max_order_waw_size];
+                assert_eq!(order, sizes);
             });
         }
     }

@@ -13,11 +13,13 @@
 //! av.rs, table.rs            address vectors; address.rs: addresses as text
 //! cq.rs, cntr.rs, eq.rs      queues and counters; completion.rs: formats; wait.rs, progress.rs: how
 //!                            threads sleep, and what is looked after when a program looks
+//! regions.rs, mr.rs          memory that others may reach; atomics.rs: how they may change integers there
 //! endpoint.rs, endpoint/     endpoints
 //! base.rs, log.rs, fi.rs     objects; libfabric's log; libfabric's headers
 //! ```
 
 mod address;
+mod atomics;
 mod av;
 mod base;
 mod cntr;
@@ -35,6 +37,7 @@ mod layout;
 mod log;
 mod mr;
 mod progress;
+mod regions;
 mod table;
 mod tree;
 mod wait;

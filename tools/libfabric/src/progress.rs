@@ -23,35 +23,48 @@ pub trait Progress: Debug + Send + Sync {
     fn lend(&self, act: &mut dyn FnMut(BorrowedFd<'_>));
 }
 
-/// The endpoints of a queue or a counter.
+/// Whether two are the same.
+fn is(one: &Arc<dyn Progress>, other: &Arc<dyn Progress>) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
+}
+
+/// The endpoints of a queue or a counter, and how often each was added.
 #[derive(Debug, Default)]
-pub struct Members(RwLock<Vec<Arc<dyn Progress>>>);
+pub struct Members(RwLock<Vec<(Arc<dyn Progress>, usize)>>);
 
 impl Members {
     fn each(&self, mut act: impl FnMut(&dyn Progress)) {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        all.iter().for_each(|member| act(&**member));
+        all.iter().for_each(|(member, _)| act(&**member));
     }
 
-    /// Adds one; `wait` is woken for it as well.
+    /// Adds one; `wait` is woken for it as well. One that is there already has to be forgotten as often.
     pub fn add(&self, member: &Arc<dyn Progress>, wait: Option<&Wait>) -> Result<(), c_int> {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, times)) = all.iter_mut().find(|(other, _)| is(other, member)) {
+            *times += 1;
+            return Ok(());
+        }
         let mut watched = Ok(());
         if let Some(wait) = wait {
             member.lend(&mut |fd| watched = wait.watch(fd));
         }
         watched.map_err(|error| error.raw_os_error().unwrap_or(FI_EIO))?;
-        all.push(member.clone());
+        all.push((member.clone(), 1));
         Ok(())
     }
 
     pub fn forget(&self, member: &Arc<dyn Progress>, wait: Option<&Wait>) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(at) = all.iter().position(|(other, _)| is(other, member)) else { return };
+        if all[at].1 > 1 {
+            all[at].1 -= 1;
+            return;
+        }
         if let Some(wait) = wait {
             member.lend(&mut |fd| wait.forget(fd));
         }
-        let of = |member: &Arc<dyn Progress>| Arc::as_ptr(member).cast::<()>();
-        all.retain(|other| of(other) != of(member));
+        all.remove(at);
     }
 
     /// Has all of them handle their events. Returns whether there were any.
@@ -130,11 +143,16 @@ mod tests {
         let members = Members::default();
         assert!(members.are_settled() && !members.progress());
         members.add(&member, Some(&wait)).expect("watched");
+        members.add(&member, Some(&wait)).expect("it is there already");
+        assert_eq!(Arc::strong_count(&one), 3);
         assert!(wait.sleep(Until::milliseconds(-1)));
         one.events.store(1, Ordering::Relaxed);
         assert!(members.progress() && !members.progress());
         one.settled.store(false, Ordering::Relaxed);
         assert!(!members.are_settled());
+        members.forget(&member, Some(&wait));
+        assert!(!members.are_settled());
+        members.forget(&member, Some(&wait));
         members.forget(&member, Some(&wait));
         assert!(members.are_settled() && !wait.sleep(Until::milliseconds(0)));
         assert_eq!(Arc::strong_count(&one), 2);

@@ -11,7 +11,7 @@ use crate::domain::Domain;
 use crate::eq::{self, Eq};
 use crate::fabric::{Fabric, api};
 use crate::fi::*;
-use crate::{NAME, endpoint, log, mr};
+use crate::{NAME, atomics, endpoint, log, mr};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ static DOMAIN: OpsDomain = OpsDomain {
     poll_open: absent,
     stx_ctx: absent,
     srx_ctx: absent,
-    query_atomic: absent,
+    query_atomic: atomics::query,
     query_collective: absent,
     endpoint2: absent,
 };
@@ -89,12 +89,12 @@ unsafe extern "C" fn open_domain(
 ) -> c_int {
     // SAFETY: Programs give what `fi_getinfo()` gave them, whose name is a string if it is not null; they have opened
     // the fabric and not closed it.
-    let (name, api) = unsafe {
+    let (name, api, caps) = unsafe {
         let name = (*info).domain_attr.as_ref().and_then(|attr| text(attr.name));
-        (name, api(fabric))
+        (name, api(fabric), (*info).caps)
     };
     let fabric = core_of!(fabric, FidFabric, Fabric).clone();
-    let domain = match name.and_then(|name| Domain::new(name, api, fabric)) {
+    let domain = match name.and_then(|name| Domain::new(name, (api, caps), fabric)) {
         Some(Ok(domain)) => domain,
         Some(Err(error)) => {
             log::warning!(FI_LOG_DOMAIN, "{error}");

@@ -18,7 +18,7 @@ struct fi_info *hints_for(uint64_t caps)
 	return hints;
 }
 
-void fit_open(struct fit *f, const char *port, enum waiting waiting, uint64_t bind_flags)
+void fit_open(struct fit *f, const char *port, enum waiting waiting, uint64_t more)
 {
 	static const enum fi_wait_obj objects[] = {
 		[SPIN] = FI_WAIT_NONE, [SREAD] = FI_WAIT_UNSPEC, [FD] = FI_WAIT_FD,
@@ -30,7 +30,7 @@ void fit_open(struct fit *f, const char *port, enum waiting waiting, uint64_t bi
 	struct fi_av_attr av_attr = { .type = FI_AV_MAP };
 	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_UNSPEC };
 	struct fi_info *hints = hints_for(FI_MSG | FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV |
-					  FI_MULTI_RECV);
+					  FI_MULTI_RECV | FI_RMA | FI_ATOMIC | more);
 	size_t len = sizeof(f->name);
 
 	memset(f, 0, sizeof(*f));
@@ -46,13 +46,17 @@ void fit_open(struct fit *f, const char *port, enum waiting waiting, uint64_t bi
 	OK(fi_cq_open(f->domain, &cq_attr, &f->cq, NULL));
 	OK(fi_cntr_open(f->domain, &cntr_attr, &f->sent, NULL));
 	OK(fi_cntr_open(f->domain, &cntr_attr, &f->received, NULL));
+	OK(fi_cntr_open(f->domain, &cntr_attr, &f->accessed, NULL));
+	OK(fi_cntr_open(f->domain, &cntr_attr, &f->reached, NULL));
 	OK(fi_endpoint(f->domain, f->info, &f->ep, NULL));
 	CHECK(fi_enable(f->ep) == -FI_ENOAV);
 	OK(fi_ep_bind(f->ep, &f->av->fid, 0));
 	CHECK(fi_enable(f->ep) == -FI_ENOCQ);
-	OK(fi_ep_bind(f->ep, &f->cq->fid, FI_TRANSMIT | FI_RECV | bind_flags));
+	OK(fi_ep_bind(f->ep, &f->cq->fid, FI_TRANSMIT | FI_RECV));
 	OK(fi_ep_bind(f->ep, &f->sent->fid, FI_SEND));
 	OK(fi_ep_bind(f->ep, &f->received->fid, FI_RECV));
+	OK(fi_ep_bind(f->ep, &f->accessed->fid, FI_READ | FI_WRITE));
+	OK(fi_ep_bind(f->ep, &f->reached->fid, FI_REMOTE_READ | FI_REMOTE_WRITE));
 	OK(fi_ep_bind(f->ep, &f->eq->fid, 0));
 	CHECK(fi_recv(f->ep, f->name, 1, NULL, FI_ADDR_UNSPEC, NULL) == -FI_EOPBADSTATE);
 	OK(fi_enable(f->ep));
@@ -67,6 +71,8 @@ void fit_close(struct fit *f)
 	CHECK(fi_close(&f->domain->fid) == -FI_EBUSY);
 	OK(fi_close(&f->ep->fid));
 	OK(fi_close(&f->eq->fid));
+	OK(fi_close(&f->reached->fid));
+	OK(fi_close(&f->accessed->fid));
 	OK(fi_close(&f->received->fid));
 	OK(fi_close(&f->sent->fid));
 	OK(fi_close(&f->cq->fid));
@@ -82,6 +88,15 @@ fi_addr_t insert(struct fit *f, const char *name)
 
 	CHECK(fi_av_insert(f->av, name, 1, &address, 0, NULL) == 1);
 	return address;
+}
+
+struct fid_mr *region(struct fit *f, void *at, size_t bytes, uint64_t access, uint64_t key)
+{
+	struct fid_mr *mr;
+
+	OK(fi_mr_reg(f->domain, at, bytes, access, 0, key, 0, &mr, NULL));
+	CHECK(fi_mr_key(mr) == key);
+	return mr;
 }
 
 double now(void)

@@ -12,11 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 #define VERSION		FI_VERSION(1, 20)
@@ -26,6 +28,9 @@
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define BIT_ULL(n)	(1ULL << (n))
 #define DATA		0x0123456789abcdefULL
+/* The longest message, and the sizes that are tried. */
+#define MOST		1048576
+#define SIZES		12
 
 #define CHECK(cond) do {						\
 	if (!(cond)) {							\
@@ -67,7 +72,8 @@ struct fit {
 	struct fid_domain *domain;
 	struct fid_av *av;
 	struct fid_cq *cq;
-	struct fid_cntr *sent, *received;
+	/* Of messages; of regions of others; of regions that others access. */
+	struct fid_cntr *sent, *received, *accessed, *reached;
 	struct fid_eq *eq;
 	struct fid_ep *ep;
 	enum waiting waiting;
@@ -79,8 +85,8 @@ struct fit {
 
 /* Hints for an endpoint of the provider. */
 struct fi_info *hints_for(uint64_t caps);
-/* Opens an endpoint of the port, by its name, or of the first one. */
-void fit_open(struct fit *f, const char *port, enum waiting waiting, uint64_t bind_flags);
+/* Opens an endpoint of the port, by its name, or of the first one, with @more capabilities. */
+void fit_open(struct fit *f, const char *port, enum waiting waiting, uint64_t more);
 void fit_close(struct fit *f);
 fi_addr_t insert(struct fit *f, const char *name);
 
@@ -101,14 +107,26 @@ double now(void);
 void fill(void *at, size_t bytes, unsigned int seed);
 bool is_filled(const void *at, size_t bytes, unsigned int seed);
 
-/* Steps: what a target and a source do. */
+/* Memory with a byte behind it, all 0xee. */
+uint8_t *memory(size_t bytes);
+/* A message that says that an end has come so far, and waiting for one. */
+void go(struct fit *f, fi_addr_t to);
+void wait_go(struct fit *f, fi_addr_t from);
+/* Registers memory that others may reach. */
+struct fid_mr *region(struct fit *f, void *at, size_t bytes, uint64_t access, uint64_t key);
+
+/* Steps: what a target and a source do, with more capabilities than others. */
 struct step {
 	const char *name;
 	void (*target)(struct fit *f, fi_addr_t *sources);
 	void (*source)(struct fit *f, fi_addr_t target, unsigned int n);
 	unsigned int sources;
+	uint64_t more;
 };
 
-extern const struct step steps[];
+extern const size_t sizes[SIZES];
+/* The one with a name, of those of messages and those of regions. */
+const struct step *step_of(const char *name);
+extern const struct step region_steps[];
 
 #endif

@@ -9,10 +9,10 @@
  *			does the part of its N-th source
  *	fit serve WAIT PORT
  *			says its address, and receives until it is killed
- *	fit until WAIT PORT TARGET OTHER BYTES
+ *	fit until WAIT PORT TARGET OTHER BYTES HOW
  *			sends to TARGET until that fails: says when the first has arrived, and at
  *			last how many have, the error, and seconds from the last success to it; then
- *			sends to OTHER
+ *			sends to OTHER. HOW is send; or write, read, add: to its region
  *
  * WAIT is spin, sread or fd. The exit status is 0 if everything was as it has to be.
  */
@@ -21,6 +21,15 @@
 #define HELLO		BIT_ULL(60)
 #define SERVED		7
 #define LONGEST		1048576
+
+static void found(struct fi_info *hints)
+{
+	struct fi_info *info;
+
+	OK(fi_getinfo(VERSION, NULL, NULL, 0, hints, &info));
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
 
 static void refused(struct fi_info *hints)
 {
@@ -33,7 +42,7 @@ static void refused(struct fi_info *hints)
 static int hints(void)
 {
 	struct fi_info *h, *info, *i;
-	unsigned int found = 0;
+	unsigned int ports = 0;
 
 	h = hints_for(FI_TAGGED | FI_DIRECTED_RECV);
 	h->domain_attr->cq_data_size = sizeof(int);
@@ -56,8 +65,28 @@ static int hints(void)
 	CHECK(info->domain_attr->data_progress == FI_PROGRESS_MANUAL);
 	fi_freeinfo(info);
 	fi_freeinfo(h);
-	refused(hints_for(FI_RMA));
-	refused(hints_for(FI_ATOMIC));
+	found(hints_for(FI_RMA));
+	found(hints_for(FI_RMA | FI_RMA_EVENT | FI_REMOTE_WRITE));
+	/* What Open MPI wants for windows, and can do. */
+	h = hints_for(FI_RMA | FI_ATOMIC);
+	h->domain_attr->mr_mode = FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR |
+				  FI_MR_ENDPOINT;
+	h->tx_attr->op_flags = FI_DELIVERY_COMPLETE | FI_COMPLETION;
+	h->tx_attr->iov_limit = 1;
+	found(h);
+	/* And MPICH. */
+	h = hints_for(FI_RMA | FI_WRITE | FI_READ | FI_REMOTE_WRITE | FI_REMOTE_READ | FI_ATOMIC |
+		      FI_TAGGED | FI_DIRECTED_RECV | FI_MSG | FI_MULTI_RECV);
+	h->tx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |
+				FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
+	h->tx_attr->op_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
+	found(h);
+	h = hints_for(FI_RMA);
+	h->tx_attr->rma_iov_limit = 2;
+	refused(h);
+	h = hints_for(FI_RMA);
+	h->domain_attr->mr_key_size = 8;
+	refused(h);
 	h = hints_for(0);
 	h->ep_attr->type = FI_EP_MSG;
 	refused(h);
@@ -65,7 +94,10 @@ static int hints(void)
 	h->ep_attr->type = FI_EP_DGRAM;
 	refused(h);
 	h = hints_for(0);
-	h->tx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_RAW;
+	h->tx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_SAW;
+	refused(h);
+	h = hints_for(FI_RMA);
+	h->tx_attr->msg_order = FI_ORDER_RMA_WAR;
 	refused(h);
 	h = hints_for(0);
 	h->domain_attr->name = strdup("eth0");
@@ -76,27 +108,21 @@ static int hints(void)
 		if (!strstr(i->fabric_attr->prov_name, "weft"))
 			continue;
 		CHECK(!strcmp(i->fabric_attr->prov_name, "weft"));
-		found++;
+		CHECK((i->caps & (FI_RMA | FI_ATOMIC)) == (FI_RMA | FI_ATOMIC));
+		CHECK(!(i->caps & FI_RMA_EVENT) && !i->domain_attr->mr_mode);
+		CHECK(i->tx_attr->rma_iov_limit == 1 && i->domain_attr->mr_key_size == 7);
+		CHECK(i->ep_attr->max_order_waw_size == 4096);
+		ports++;
 	}
 	fi_freeinfo(info);
-	CHECK(found);
-	printf("%u ports\n", found);
+	CHECK(ports);
+	printf("%u ports\n", ports);
 	return 0;
 }
 
 static enum waiting waiting_of(const char *word)
 {
 	return !strcmp(word, "sread") ? SREAD : !strcmp(word, "fd") ? FD : SPIN;
-}
-
-static const struct step *step_of(const char *name)
-{
-	const struct step *s = steps;
-
-	while (s->name && strcmp(s->name, name))
-		s++;
-	CHECK(s->name);
-	return s;
 }
 
 static void say(const char *line)
@@ -114,7 +140,7 @@ static int target(char **argv)
 	struct fit f;
 	int context;
 
-	fit_open(&f, argv[2], waiting_of(argv[1]), 0);
+	fit_open(&f, argv[2], waiting_of(argv[1]), step->more);
 	say(f.name);
 	for (n = 0; n < step->sources; n++) {
 		POST(&f, fi_trecv(f.ep, name, NAME, NULL, FI_ADDR_UNSPEC, HELLO | n, 0, &context));
@@ -134,7 +160,7 @@ static int source(char **argv)
 	fi_addr_t target;
 	struct fit f;
 
-	fit_open(&f, argv[2], waiting_of(argv[1]), 0);
+	fit_open(&f, argv[2], waiting_of(argv[1]), step->more);
 	target = insert(&f, argv[3]);
 	POST(&f, fi_tinject(f.ep, f.name, NAME, target, HELLO | n));
 	step->source(&f, target, n);
@@ -144,14 +170,15 @@ static int source(char **argv)
 
 static int serve(char **argv)
 {
-	uint8_t *to = malloc(4 * LONGEST);
+	uint8_t *to = malloc(4 * LONGEST), *reached = calloc(1, LONGEST);
 	struct done d;
 	struct fit f;
 	unsigned int n;
 	int in[4];
 
-	CHECK(to);
+	CHECK(to && reached);
 	fit_open(&f, argv[1], waiting_of(argv[0]), 0);
+	region(&f, reached, LONGEST, FI_REMOTE_READ | FI_REMOTE_WRITE, SERVED);
 	say(f.name);
 	for (n = 0;; n++) {
 		if (n >= 4) {
@@ -164,20 +191,38 @@ static int serve(char **argv)
 	}
 }
 
-/* Sends one, and waits for it. */
-static int send_one(struct fit *f, fi_addr_t to, uint8_t *from, size_t bytes, unsigned int n)
+/* Sends one, or accesses the region, and waits for it. */
+static int send_one(struct fit *f, fi_addr_t to, uint8_t *from, size_t bytes, unsigned int n,
+		    const char *how)
 {
+	uint64_t flags = FI_TAGGED | FI_SEND;
 	struct done d;
 	int context;
 	long rc;
 
-	fill(from, bytes, n);
-	while ((rc = fi_tsenddata(f->ep, from, bytes, NULL, n, to, SERVED, &context)) == -FI_EAGAIN)
-		progress(f);
+	if (strcmp(how, "read"))
+		fill(from, bytes, n);
+	do {
+		if (!strcmp(how, "write")) {
+			flags = FI_RMA | FI_WRITE;
+			rc = fi_write(f->ep, from, bytes, NULL, to, 0, SERVED, &context);
+		} else if (!strcmp(how, "read")) {
+			flags = FI_RMA | FI_READ;
+			rc = fi_read(f->ep, from, bytes, NULL, to, 0, SERVED, &context);
+		} else if (!strcmp(how, "add")) {
+			flags = FI_ATOMIC | FI_WRITE;
+			rc = fi_atomic(f->ep, from, bytes / 8, NULL, to, 0, SERVED, FI_UINT64,
+				       FI_SUM, &context);
+		} else {
+			rc = fi_tsenddata(f->ep, from, bytes, NULL, n, to, SERVED, &context);
+		}
+		if (rc == -FI_EAGAIN)
+			progress(f);
+	} while (rc == -FI_EAGAIN);
 	if (rc)
 		return -rc;
 	d = completed(f, &context);
-	CHECK(d.entry.flags == (FI_TAGGED | FI_SEND));
+	CHECK(d.entry.flags == flags);
 	return d.err;
 }
 
@@ -186,7 +231,9 @@ static int until(char **argv)
 	size_t bytes = strtoul(argv[4], NULL, 0);
 	unsigned int n, error = 0, arrived = 0;
 	uint8_t *from = malloc(bytes + 1);
+	const char *how = argv[5];
 	fi_addr_t target, other;
+	struct fid_cntr *cntr;
 	double last;
 	struct fit f;
 
@@ -195,7 +242,7 @@ static int until(char **argv)
 	target = insert(&f, argv[2]);
 	other = insert(&f, argv[3]);
 	for (n = 0, last = now(); !error; n++) {
-		error = send_one(&f, target, from, bytes, n);
+		error = send_one(&f, target, from, bytes, n, how);
 		if (error)
 			break;
 		last = now();
@@ -204,8 +251,9 @@ static int until(char **argv)
 	}
 	printf("%u %u %.3f\n", arrived, error, now() - last);
 	for (n = 0; n < 20; n++)
-		OK(send_one(&f, other, from, bytes, n));
-	CHECK(fi_cntr_readerr(f.sent) == 1);
+		OK(send_one(&f, other, from, bytes, n, how));
+	cntr = strcmp(how, "send") ? f.accessed : f.sent;
+	CHECK(fi_cntr_readerr(cntr) == 1);
 	fit_close(&f);
 	return 0;
 }
@@ -220,7 +268,7 @@ int main(int argc, char **argv)
 		return source(argv + 2);
 	if (argc == 4 && !strcmp(argv[1], "serve"))
 		return serve(argv + 2);
-	if (argc == 7 && !strcmp(argv[1], "until"))
+	if (argc == 8 && !strcmp(argv[1], "until"))
 		return until(argv + 2);
 	fprintf(stderr, "its source says how it is called\n");
 	return 2;

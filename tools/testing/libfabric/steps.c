@@ -7,16 +7,13 @@
 
 #include "fit.h"
 
-#define MOST	1048576
 /* Tags, with all of the bits that there are. */
 #define HIGH	BIT_ULL(61)
 #define GO	(HIGH | 0x777)
 
-static const size_t sizes[] = { 0, 1, 63, 64, 65, 1024, 4095, 4096, 4097, 16385, 65539, MOST };
+const size_t sizes[SIZES] = { 0, 1, 63, 64, 65, 1024, 4095, 4096, 4097, 16385, 65539, MOST };
 
-#define SIZES	ARRAY_SIZE(sizes)
-
-static uint8_t *memory(size_t bytes)
+uint8_t *memory(size_t bytes)
 {
 	uint8_t *p = malloc(bytes + 1);
 
@@ -25,7 +22,7 @@ static uint8_t *memory(size_t bytes)
 	return p;
 }
 
-static void wait_go(struct fit *f, fi_addr_t from)
+void wait_go(struct fit *f, fi_addr_t from)
 {
 	int context;
 
@@ -41,7 +38,7 @@ static void tsend(struct fit *f, fi_addr_t to, const void *at, size_t bytes, uin
 	CHECK(succeeded(f, &context).entry.flags & FI_SEND);
 }
 
-static void go(struct fit *f, fi_addr_t to)
+void go(struct fit *f, fi_addr_t to)
 {
 	tsend(f, to, NULL, 0, GO);
 }
@@ -470,14 +467,27 @@ static void flood(struct fit *f, fi_addr_t target, unsigned int n)
 	OK(fi_cntr_wait(f->sent, 1 + FLOOD, SOON * 1000));
 }
 
-const struct step steps[] = {
-	{ "echo", echo, echoed, 1 },
-	{ "late", late, early, 1 },
-	{ "kinds", kinds, of_kinds, 1 },
-	{ "peek", peek, peeked, 1 },
-	{ "directed", directed, to_directed, 2 },
-	{ "multi", multi, to_multi, 1 },
-	{ "cancel", cancel, to_cancel, 1 },
-	{ "flood", flooded, flood, 1 },
+static const struct step steps[] = {
+	{ "echo", echo, echoed, 1, 0 },
+	{ "late", late, early, 1, 0 },
+	{ "kinds", kinds, of_kinds, 1, 0 },
+	{ "peek", peek, peeked, 1, 0 },
+	{ "directed", directed, to_directed, 2, 0 },
+	{ "multi", multi, to_multi, 1, 0 },
+	{ "cancel", cancel, to_cancel, 1, 0 },
+	{ "flood", flooded, flood, 1, 0 },
 	{ 0 },
 };
+
+const struct step *step_of(const char *name)
+{
+	const struct step *sets[] = { steps, region_steps };
+	unsigned int n;
+
+	for (n = 0; n < ARRAY_SIZE(sets); n++)
+		for (const struct step *s = sets[n]; s->name; s++)
+			if (!strcmp(s->name, name))
+				return s;
+	fprintf(stderr, "there is no step %s\n", name);
+	exit(2);
+}

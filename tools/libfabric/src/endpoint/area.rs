@@ -5,7 +5,7 @@
 
 use crate::fi::Iovec;
 use std::ptr::{NonNull, slice_from_raw_parts_mut};
-use weft::matching::Memory;
+use weft::matching::{IN_RING, Memory};
 
 /// Memory that is reached by raw pointers alone.
 #[derive(Debug)]
@@ -75,6 +75,47 @@ impl Drop for Area {
     }
 }
 
+/// Bytes that are sent, or put: copied into the ring if they are few; else where the program has them, or copied.
+#[derive(Debug)]
+pub struct Outgoing {
+    short: [u8; IN_RING],
+    pub bytes: usize,
+    /// Where they are, if they are not in the ring.
+    pub memory: Option<Memory>,
+    /// The copy.
+    pub own: Option<Area>,
+}
+
+impl Outgoing {
+    /// The bytes of `pieces`. If they are injected they are the program's again at once.
+    ///
+    /// # Safety
+    ///
+    /// The pieces can be read: now, if they are injected, or else until the operation is over; and so long the copy is
+    /// kept.
+    pub unsafe fn of(pieces: &[Iovec], inject: bool) -> Self {
+        let mut all = Outgoing { short: [0; IN_RING], bytes: length(pieces), memory: None, own: None };
+        // SAFETY: As the caller says, and there is room.
+        unsafe {
+            match pieces {
+                _ if all.bytes <= IN_RING => gather(pieces, all.short.as_mut_ptr()),
+                [one] if !inject => all.memory = Some(Memory::new(one.iov_base.cast(), one.iov_len)),
+                _ => {
+                    let area = Area::gathered(pieces);
+                    all.memory = Some(area.memory());
+                    all.own = Some(area);
+                }
+            }
+        }
+        all
+    }
+
+    /// Those in the ring, if all are there.
+    pub fn short(&self) -> &[u8] {
+        self.short.get(..self.bytes).unwrap_or(&[])
+    }
+}
+
 /// Bytes of all pieces. More than there can be count as the most: no message is as long.
 pub fn length(pieces: &[Iovec]) -> usize {
     pieces.iter().fold(0, |all, piece| all.saturating_add(piece.iov_len))
@@ -123,6 +164,25 @@ mod tests {
             // SAFETY: Likewise.
             unsafe { area.scatter(count, &pieces(&mut [x, y])) };
             assert_eq!(&to, want);
+        }
+    }
+
+    #[test]
+    fn what_goes_is_in_the_ring_or_in_one_piece() {
+        let (mut a, mut b, mut c) = ([1u8; 40], [2u8; 24], [3u8; 1]);
+        let all = pieces(&mut [&mut a, &mut b, &mut c]);
+        // SAFETY: All of them are there for longer than what goes.
+        unsafe {
+            let few = Outgoing::of(&all[..3], false);
+            assert!(few.memory.is_none() && few.own.is_none());
+            assert_eq!((few.short().len(), few.short()[39], few.short()[40]), (64, 1, 2));
+            let many = Outgoing::of(&all, false);
+            assert!(many.own.is_some() && many.short().is_empty());
+            assert_eq!(many.memory.map(|memory| memory.len()), Some(65));
+            let mut long = [4u8; 65];
+            let one = pieces(&mut [&mut long]);
+            assert!(Outgoing::of(&one[..1], false).own.is_none());
+            assert!(Outgoing::of(&one[..1], true).own.is_some());
         }
     }
 

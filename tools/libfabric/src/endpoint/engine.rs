@@ -3,22 +3,25 @@
 //! What an endpoint does: operations of the program become commands and messages, events become completions.
 //!
 //! Tagged messages and others are told apart by a match bit, as is whether a message has data for the completion queue:
-//! the driver carries 64 match bits and 64 bits of data, and says the hardware id and the number of the source.
+//! the driver carries 64 match bits and 64 bits of data, and says the hardware id and the number of the source. What is
+//! for regions is in `remote.rs` and `exposed.rs`.
 //!
 //! The order in which commands are given is that in which the program has posted receives. Commands that find no slot
 //! wait behind each other; a buffer for which there is no list entry is appended again before later ones.
 
-use super::area::{Area, gather, length};
+use super::area::{Area, Outgoing, length};
+use super::exposed::Exposed;
 use super::filled::Filled;
 use super::operations::{Operation, Operations, Receive, What};
 use super::overflow::Overflow;
-use crate::completion::Done;
+use super::told::Report;
 use crate::fi::*;
+use crate::regions::KEYS;
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::ptr::slice_from_raw_parts;
 use weft::matching::{
-    Address, Append, Command, Criteria, Event, IN_RING, Matching, Memory, Message,
+    Access, Address, Append, Command, Criteria, Event, Matching, Memory, Message,
 };
 
 /// Match bits: a tagged message,
@@ -27,15 +30,26 @@ pub(super) const TAGGED: u64 = 1 << 63;
 pub(super) const DATA: u64 = 1 << 62;
 /// and what is left for tags.
 pub const TAG: u64 = DATA - 1;
+/// Without a tag: it is for a region, whose key is in the lower bits,
+pub(super) const REMOTE: u64 = 1 << 61;
+/// and has data for the completion queue.
+pub(super) const WITH_DATA: u64 = 1 << 60;
 
-/// Numbers that are not operations: a slab, and the command that begins.
+const _: () = assert!(KEYS < WITH_DATA);
+
+/// What an atomic operation tells its target: that its initiator is told what there was.
+pub(super) const FETCHES: u64 = 1;
+
+/// Numbers that are not operations: a slab, a region, and the command that begins.
 pub(super) const SLAB: u64 = 1 << 63;
+pub(super) const REGION: u64 = 1 << 62;
 pub const BEGIN: u64 = u64::MAX;
 
 /// The rings of an interface.
 pub trait Rings {
     fn command(&mut self, command: &Command) -> bool;
     fn send(&mut self, message: &Message<'_>) -> bool;
+    fn access(&mut self, access: &Access<'_>) -> bool;
     fn ring(&self) -> weft::Result<()>;
     fn take(&mut self) -> Option<Event>;
     fn give_back(&mut self) -> weft::Result<()>;
@@ -48,6 +62,10 @@ impl Rings for Matching {
 
     fn send(&mut self, message: &Message<'_>) -> bool {
         Matching::send(self, message)
+    }
+
+    fn access(&mut self, access: &Access<'_>) -> bool {
+        Matching::access(self, access)
     }
 
     fn ring(&self) -> weft::Result<()> {
@@ -63,30 +81,13 @@ impl Rings for Matching {
     }
 }
 
-/// What is told of an operation that is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    pub done: Done,
-    /// It is a receive, not a send.
-    pub receive: bool,
-    /// A success is reported to the completion queue. Errors are in any case.
-    pub reported: bool,
-    /// It counts: it has moved a message, or was to.
-    pub counts: bool,
-}
-
-/// Who hears of it.
-pub trait Report {
-    fn report(&mut self, outcome: Outcome);
-    /// The index of a source, or [`FI_ADDR_UNSPEC`].
-    fn source(&self, source: (u64, u16)) -> FiAddr;
-}
-
 /// How many operations there can be.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub sends: usize,
     pub receives: usize,
+    /// List entries for regions: as many as two for each.
+    pub regions: usize,
     /// Bytes for messages that wait.
     pub overflow: usize,
 }
@@ -131,7 +132,8 @@ pub struct Engine<R> {
     pub(super) rings: R,
     pub(super) operations: Operations,
     pub(super) overflow: Overflow,
-    limits: Limits,
+    pub(super) exposed: Exposed,
+    pub(super) limits: Limits,
     pub(super) sends: usize,
     /// Those of them that the program is not told of.
     pub(super) injected: usize,
@@ -150,6 +152,7 @@ impl<R: Rings> Engine<R> {
             rings,
             operations: Operations::default(),
             overflow,
+            exposed: Exposed::default(),
             limits,
             sends: 0,
             injected: 0,
@@ -194,52 +197,42 @@ impl<R: Rings> Engine<R> {
     ///
     /// The pieces can be read: now, if the message is injected, or else until it is over.
     pub unsafe fn send(&mut self, sending: &Sending, pieces: &[Iovec]) -> Result<(), c_int> {
-        if self.sends >= self.limits.sends {
-            return Err(FI_EAGAIN);
-        }
-        let bytes = length(pieces);
+        self.admit_send()?;
         let tagged = sending.kind == FI_TAGGED;
         let mut bits = if tagged { TAGGED | (sending.tag & TAG) } else { 0 };
         if sending.data.is_some() {
             bits |= DATA;
         }
         let data = sending.data.unwrap_or(0);
-        let (mut own, mut short) = (None, [0; IN_RING]);
-        let memory = match pieces {
-            _ if bytes <= IN_RING => {
-                // SAFETY: The caller says that they can be read, and there is room.
-                unsafe { gather(pieces, short.as_mut_ptr()) };
-                None
-            }
-            // SAFETY: As the caller says: it is the driver that reads it, until the message is over.
-            [one] if !sending.inject => Some(unsafe { Memory::new(one.iov_base.cast(), bytes) }),
-            _ => {
-                // SAFETY: As the caller says. The area is kept with the operation, until the message is over.
-                unsafe {
-                    let area = Area::gathered(pieces);
-                    let memory = area.memory();
-                    own = Some(area);
-                    Some(memory)
-                }
-            }
-        };
+        // SAFETY: As the caller says: it is the driver that reads them, until the message is over. A copy is kept with the
+        // operation as long.
+        let mut bytes = unsafe { Outgoing::of(pieces, sending.inject) };
         let number = self.operations.insert(Operation {
             context: sending.context,
             kind: sending.kind,
             reported: sending.reported,
-            what: What::Send { _bytes: own, injected: sending.inject },
+            what: What::Send { _bytes: bytes.own.take(), injected: sending.inject },
         });
-        let message = match memory {
+        let message = match bytes.memory {
             Some(memory) => Some(Message::new(sending.to, memory, number)),
-            None => Message::in_ring(sending.to, &short[..bytes], number),
+            None => Message::in_ring(sending.to, bytes.short(), number),
         };
         let posted = message.is_some_and(|m| self.rings.send(&m.bits(bits).data(data)));
+        self.begun(number, posted, sending.inject)
+    }
+
+    pub(super) fn admit_send(&self) -> Result<(), c_int> {
+        if self.sends >= self.limits.sends { Err(FI_EAGAIN) } else { Ok(()) }
+    }
+
+    /// An operation is in the ring, if there was room for it.
+    pub(super) fn begun(&mut self, number: u64, posted: bool, inject: bool) -> Result<(), c_int> {
         if !posted {
             self.operations.remove(number);
             return Err(FI_EAGAIN);
         }
         self.sends += 1;
-        self.injected += usize::from(sending.inject);
+        self.injected += usize::from(inject);
         // Otherwise the port is gone; what is in the ring is over when the endpoint is closed.
         self.rings.ring().map_err(|_| FI_ENODEV)
     }
@@ -389,7 +382,7 @@ impl<R: Rings> Engine<R> {
     /// # Safety
     ///
     /// The memory can be written as long as the driver uses it, and what is returned is kept as long.
-    unsafe fn buffer(pieces: &[Iovec]) -> (Memory, Option<(Area, Vec<Iovec>)>) {
+    pub(super) unsafe fn buffer(pieces: &[Iovec]) -> (Memory, Option<(Area, Vec<Iovec>)>) {
         match pieces {
             [] => (Memory::NONE, None),
             // SAFETY: As the caller says.
@@ -410,7 +403,7 @@ impl<R: Rings> Engine<R> {
     }
 
     /// Gives the driver a command, behind those that wait.
-    fn give(&mut self, number: u64, command: Command) -> Result<(), c_int> {
+    pub(super) fn give(&mut self, number: u64, command: Command) -> Result<(), c_int> {
         self.waiting.push_back((number, command));
         if self.flush() { Ok(()) } else { Err(FI_ENODEV) }
     }

@@ -5,8 +5,9 @@
 //! An operation that is taken back may end by a message all the same, and what the driver says of both comes in any
 //! order: its number is given away when all is said.
 
-use super::engine::{BEGIN, DATA, Engine, Outcome, Report, Rings, SLAB, TAG, TAGGED};
-use super::operations::{Operation, What};
+use super::engine::{BEGIN, DATA, Engine, REGION, Rings, SLAB, TAG, TAGGED};
+use super::operations::{Accessing, Operation, What};
+use super::told::{Outcome, Report, Side};
 use crate::base::error_of;
 use crate::completion::Done;
 use crate::fi::*;
@@ -55,6 +56,9 @@ impl<R: Rings> Engine<R> {
         if number & SLAB != 0 {
             return self.handle_slab(event, (number & !SLAB) as usize);
         }
+        if number & REGION != 0 {
+            return self.handle_region(event, report);
+        }
         match event.kind {
             EventKind::Sent => self.sent(event, report),
             EventKind::Received => self.received(event, report),
@@ -87,14 +91,22 @@ impl<R: Rings> Engine<R> {
     fn sent(&mut self, event: &Event, report: &mut impl Report) {
         let Some(operation) = self.operations.remove(event.context) else { return };
         self.sends = self.sends.saturating_sub(1);
-        if matches!(operation.what, What::Send { injected: true, .. }) {
-            self.injected = self.injected.saturating_sub(1);
-        }
-        let prov_errno = event.status as c_int;
-        let error = if prov_errno == 0 { 0 } else { error_of(prov_errno) };
-        let flags = FI_SEND | operation.kind;
+        let (injected, flags, side) = match &operation.what {
+            What::Remote(access) if operation.kind & FI_READ != 0 => {
+                (access.injected, operation.kind, Side::Read)
+            }
+            What::Remote(access) => (access.injected, operation.kind, Side::Write),
+            What::Send { injected, .. } => (*injected, FI_SEND | operation.kind, Side::Send),
+            _ => (false, FI_SEND | operation.kind, Side::Send),
+        };
+        self.injected = self.injected.saturating_sub(usize::from(injected));
+        let (error, prov_errno) = match &operation.what {
+            What::Remote(access) => accessed(access, event),
+            _ if event.status == 0 => (0, 0),
+            _ => (error_of(event.status as c_int), event.status as c_int),
+        };
         let done = of(&operation, flags, error, prov_errno);
-        report.report(Outcome { done, receive: false, reported: operation.reported, counts: true });
+        report.report(Outcome { done, side, reported: operation.reported, counts: true });
     }
 
     fn received(&mut self, event: &Event, report: &mut impl Report) {
@@ -200,7 +212,7 @@ impl<R: Rings> Engine<R> {
             What::Over => {
                 self.operations.remove(number);
             }
-            What::Send { .. } | What::Claimed => {}
+            What::Send { .. } | What::Remote(_) | What::Claimed => {}
         }
     }
 
@@ -218,7 +230,7 @@ impl<R: Rings> Engine<R> {
             flags |= FI_MULTI_RECV;
         }
         let done = of(operation, flags, error, prov_errno);
-        report.report(Outcome { done, receive: true, reported: true, counts: true });
+        report.report(Outcome { done, side: Side::Receive, reported: true, counts: true });
         self.end(number);
     }
 
@@ -236,6 +248,24 @@ impl<R: Rings> Engine<R> {
         } else {
             self.operations.remove(number);
         }
+    }
+}
+
+/// What has become of an access: an error, and that of the driver. What was read goes where the pieces are.
+fn accessed(access: &Accessing, event: &Event) -> (c_int, c_int) {
+    match event.status as c_int {
+        // The region ends before what is meant does.
+        0 if event.stored < access.length as u64 => (error_of(libc::EMSGSIZE), libc::EMSGSIZE),
+        0 => {
+            if let Some((area, pieces)) = &access.pieces {
+                // SAFETY: The program has given the pieces for this access, which is over: so the driver does not write to
+                // the area any more.
+                unsafe { area.scatter(access.length, pieces) };
+            }
+            (0, 0)
+        }
+        libc::ENOENT => (FI_ENOKEY, libc::ENOENT),
+        errno => (error_of(errno), errno),
     }
 }
 
@@ -280,5 +310,5 @@ fn arrived(operation: &Operation, event: &Event, source: FiAddr) -> Outcome {
     if prov_errno == 0 {
         done.source = source;
     }
-    Outcome { done, receive: true, reported: operation.reported, counts: true }
+    Outcome { done, side: Side::Receive, reported: operation.reported, counts: true }
 }

@@ -3,20 +3,21 @@
 //! How an endpoint is enabled: it opens a matching interface; and what is done before it is closed.
 
 use super::engine::{BEGIN, Engine, Limits};
-use super::{Endpoint, Live, Reporter, SENDS};
+use super::{Bound, Endpoint, Live, Reporter, SENDS};
 use crate::base::lock;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::fi::*;
 use crate::progress::Progress;
+use crate::regions::Exposes;
 use crate::{address, log};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weft::matching::{EventKind, Matching, MatchingOptions};
 
-/// Slots of a command ring: a short message takes two.
+/// Slots of a command ring: a short message takes two, one to a region three.
 const COMMANDS: u32 = 2 * SENDS as u32;
 const EVENTS: u32 = 1024;
 /// As few list entries as an endpoint is content with.
@@ -72,25 +73,28 @@ impl Endpoint {
     /// Opens an interface, and has it match.
     pub(super) fn enable(self: &Arc<Self>) -> Result<(), c_int> {
         let bound = lock(&self.bound).clone();
-        let av = bound.av.ok_or(FI_ENOAV)?;
-        let (sends, receives) = (bound.sends, bound.receives);
-        for (cap, sink) in [(FI_SEND, &sends), (FI_RECV, &receives)] {
-            if self.caps & cap != 0 && !sink.is_bound() {
+        let av = bound.av.clone().ok_or(FI_ENOAV)?;
+        let directions =
+            [(FI_SEND | FI_READ | FI_WRITE, &bound.sends), (FI_RECV, &bound.receives)];
+        for (caps, sink) in directions {
+            if self.caps & caps != 0 && sink.cq.is_none() && !bound.counts(caps) {
                 return Err(FI_ENOCQ);
             }
         }
+        let Bound { sends, receives, cntrs, .. } = bound;
         if self.live.get().is_some() {
             return Err(FI_EOPBADSTATE);
         }
         let (matching, entries) = interface(&self.domain)?;
         let address = matching.address();
         let overflow = log::OVERFLOW.get() << 20;
-        let limits = Limits { sends: SENDS, receives: entries / 2, overflow };
+        let limits =
+            Limits { sends: SENDS, receives: entries / 2, regions: entries / 4, overflow };
         let mut engine = Engine::new(matching, limits);
         begin(&mut engine)?;
         let sources = self.caps & FI_SOURCE != 0;
         let engine = Mutex::new(engine);
-        let live = Live { av, sends, receives, address, sources, engine };
+        let live = Live { av, sends, receives, cntrs, address, sources, engine };
         self.live.set(live).map_err(|_| FI_EOPBADSTATE)?;
         log::info!(FI_LOG_EP_CTRL, "enabled {} with {entries} entries", address::name(&address));
         self.join()
@@ -102,7 +106,7 @@ impl Endpoint {
         let mut cqs: Vec<_> = sinks.iter().filter_map(|sink| sink.cq.as_ref()).collect();
         cqs.dedup_by(|a, b| Arc::ptr_eq(a, b));
         let mut cntrs: Vec<&Arc<Cntr>> = Vec::new();
-        for cntr in sinks.iter().flat_map(|sink| &sink.cntrs) {
+        for (cntr, _) in &live.cntrs {
             if !cntrs.iter().any(|known| Arc::ptr_eq(known, cntr)) {
                 cntrs.push(cntr);
             }
@@ -116,11 +120,15 @@ impl Endpoint {
         let (cqs, cntrs) = Self::targets(live);
         let member: Arc<dyn Progress> = self.clone();
         cqs.into_iter().try_for_each(|cq| cq.add(&member))?;
-        cntrs.into_iter().try_for_each(|cntr| cntr.add(&member))
+        cntrs.into_iter().try_for_each(|cntr| cntr.add(&member))?;
+        let place: Arc<dyn Exposes> = self.clone();
+        self.domain.regions.join(&place)
     }
 
     pub(super) fn leave(self: &Arc<Self>) {
         let Some(live) = self.live.get() else { return };
+        let place: Arc<dyn Exposes> = self.clone();
+        self.domain.regions.leave(&place);
         let (cqs, cntrs) = Self::targets(live);
         let member: Arc<dyn Progress> = self.clone();
         cqs.into_iter().for_each(|cq| cq.forget(&member));

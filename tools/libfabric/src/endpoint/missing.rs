@@ -1,38 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Operations of endpoints that there are not: the driver has puts alone.
+//! Operations of endpoints that there are not: what all members of a group do together.
 
 use crate::base::absent;
 use crate::fi::*;
 
-pub static RMA: OpsRma = OpsRma {
-    size: size_of::<OpsRma>(),
-    read: absent,
-    readv: absent,
-    readmsg: absent,
-    write: absent,
-    writev: absent,
-    writemsg: absent,
-    inject: absent,
-    writedata: absent,
-    injectdata: absent,
-};
-pub static ATOMIC: OpsAtomic = OpsAtomic {
-    size: size_of::<OpsAtomic>(),
-    write: absent,
-    writev: absent,
-    writemsg: absent,
-    inject: absent,
-    readwrite: absent,
-    readwritev: absent,
-    readwritemsg: absent,
-    compwrite: absent,
-    compwritev: absent,
-    compwritemsg: absent,
-    writevalid: absent,
-    readwritevalid: absent,
-    compwritevalid: absent,
-};
 pub static COLLECTIVE: OpsCollective = OpsCollective {
     size: size_of::<OpsCollective>(),
     barrier: absent,

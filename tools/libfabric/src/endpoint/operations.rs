@@ -14,7 +14,7 @@ use weft::matching::Append;
 pub struct Operation {
     /// The program knows it by this.
     pub context: *mut c_void,
-    /// FI_MSG or FI_TAGGED.
+    /// FI_MSG or FI_TAGGED; of an access, all flags that are told of it.
     pub kind: u64,
     /// Success posts a completion.
     pub reported: bool,
@@ -29,6 +29,8 @@ unsafe impl Send for Operation {}
 pub enum What {
     /// A message is sent; the bytes are here if they are not the program's.
     Send { _bytes: Option<Area>, injected: bool },
+    /// A region of another is accessed.
+    Remote(Accessing),
     /// A buffer is for one message.
     Receive(Receive),
     /// A buffer is for many.
@@ -41,6 +43,18 @@ pub enum What {
     Drop,
     /// It is over for the program; the driver has something to say yet.
     Over,
+}
+
+/// An access that is under way.
+#[derive(Debug)]
+pub struct Accessing {
+    /// What the driver reads, if it is not the program's.
+    pub _kept: [Option<Area>; 2],
+    /// Where what is read goes, from memory of the provider.
+    pub pieces: Option<(Area, Vec<Iovec>)>,
+    pub injected: bool,
+    /// Bytes of the region that are meant.
+    pub length: usize,
 }
 
 /// A buffer for one message.

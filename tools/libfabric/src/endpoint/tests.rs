@@ -2,12 +2,15 @@
 
 //! The engine, against events that a driver posts: what becomes of them, in each order in which they may come.
 
-use super::engine::{BEGIN, Engine, Limits, Outcome, Report, Rings, Sending, TAG, Wanted};
+mod remote;
+
+use super::engine::{BEGIN, Engine, Limits, Rings, Sending, TAG, Wanted};
+use super::told::{Outcome, Report, Side};
 use crate::fi::*;
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
-use weft::matching::{Address, Command, Event, EventKind, Message};
+use weft::matching::{Access, Address, Command, Event, EventKind, Message};
 
 const MOST: usize = 8;
 const SOURCE: (u64, u16) = (7, 3);
@@ -19,6 +22,7 @@ struct Fake {
     /// What was given, as text: it says all of a command.
     commands: Vec<String>,
     messages: Vec<String>,
+    accesses: Vec<String>,
     events: VecDeque<Event>,
     given_back: usize,
 }
@@ -35,6 +39,11 @@ impl Rings for Fake {
 
     fn send(&mut self, message: &Message<'_>) -> bool {
         self.messages.push(format!("{message:?}"));
+        true
+    }
+
+    fn access(&mut self, access: &Access<'_>) -> bool {
+        self.accesses.push(format!("{access:?}"));
         true
     }
 
@@ -67,7 +76,8 @@ impl Report for Told {
 
 fn engine(slots: usize) -> Engine<Fake> {
     let rings = Fake { slots, ..Fake::default() };
-    Engine::new(rings, Limits { sends: MOST, receives: MOST, overflow: 4 << 16 })
+    let limits = Limits { sends: MOST, receives: MOST, regions: MOST, overflow: 4 << 16 };
+    Engine::new(rings, limits)
 }
 
 fn event(kind: EventKind, context: u64) -> Event {
@@ -165,7 +175,7 @@ fn a_message_is_told_of_as_it_was_sent() {
     assert_eq!(done.entry.flags, FI_TAGGED | FI_RECV | FI_REMOTE_CQ_DATA);
     assert_eq!((done.entry.len, done.entry.data, done.entry.tag), (5, 42, 9));
     assert_eq!(done.entry.op_context, context(1));
-    assert!(told[0].receive && told[0].reported && told[0].counts);
+    assert!(told[0].side == Side::Receive && told[0].reported && told[0].counts);
     // The number is free, and an event of it too many is no harm.
     assert!(hear(&mut engine, [event]).is_empty());
     receive(&mut engine, &PLAIN, 2).expect("posted");
@@ -223,7 +233,7 @@ fn sends_are_limited_and_end_once() {
     );
     assert_eq!(errors(&told), [0, FI_EHOSTUNREACH]);
     assert_eq!(told[1].done.prov_errno, libc::ENXIO);
-    assert_eq!(told[0].done.entry.flags, FI_TAGGED | FI_SEND);
+    assert_eq!((told[0].done.entry.flags, told[0].side), (FI_TAGGED | FI_SEND, Side::Send));
     assert_eq!(engine.room(), (2, MOST));
     assert!(engine.is_injecting());
     hear(&mut engine, [event(EventKind::Sent, 5)]);
