@@ -26,6 +26,11 @@ ALWAYS = ("--allow-run-as-root", "--mca", "mpi_yield_when_idle", "1", "--prtemca
           "--prtemca", "oob_tcp_keepalive_probes", "3")  # fmt: skip
 # Messages by Weft, and by nothing else. Debian's configuration excludes both ways to libfabric.
 MATCHED = ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", PROVIDER)
+# Windows as well. Open MPI makes them of a BTL, and looks for those only where it may choose between cm and ob1; it
+# chooses cm, where a provider of libfabric can match messages, and says so.
+WINDOWS = ("--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", PROVIDER, "--mca", "btl", "ofi,self",
+           "--mca", "btl_ofi_provider_include", PROVIDER, "--mca", "pml_base_verbose", "10")  # fmt: skip
+CHOSEN = "select: component cm selected"
 TCP = ("--mca", "pml", "ob1", "--mca", "btl", "tcp,self")
 LIMIT = 600
 

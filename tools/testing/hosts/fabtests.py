@@ -25,7 +25,7 @@ LAB = "mpi"
 OUT_OF_BAND = 3000
 BIN = "/mnt/fabtests/bin"
 # How many of each set are run; the list of another version is looked through anew.
-SETS = {"unit": 7, "functional": 15, "short": 14, "standard": 14}
+SETS = {"unit": 7, "functional": 25, "short": 24, "standard": 24}
 EXCLUDED = {
     r"^fi_msg|-e msg": "connected endpoints: Weft has reliable datagrams alone",
     r"^fi_dgram|-e dgram": "unreliable datagrams, likewise",
@@ -35,9 +35,7 @@ EXCLUDED = {
     r"^fi_rdm_shared_av": "clients that find a server by what they were told beforehand: the address of an endpoint "
     "of Weft has its generation in it, and is known when that is open",
     r" -k": "room for a header in front of each buffer (FI_MSG_PREFIX), which Weft does not want",
-    r"^fi_rma_|^fi_rdm_rma_|^fi_multi_mr|^fi_multi_ep|-o writedata": "remote memory, which the provider does not have "
-    "yet",
-    r"^fi_rdm_atomic": "atomic operations, likewise",
+    r"^fi_rdm_rma_trigger": "operations that wait for a counter (FI_TRIGGER), which the provider does not have",
     r"^fi_av_test": "addresses of the Internet, one after the other; shm, sm2 and lpp leave it out, too",
 }
 # A program allocates and clears, twice for each message of a window, as many bytes as the longest message of any test
@@ -49,7 +47,7 @@ LESS = {
     r"^fi_inject_test|^fi_recv_cancel": ("-S", 1024),
 }
 # In no list of the runner. Of those that are in none fi_rdm_stress is left out as fi_rdm_shared_av is, and
-# fi_rdm_deferred_wq as remote memory and triggered operations are.
+# fi_rdm_deferred_wq as triggered operations are.
 MORE = ("fi_resmgmt_test",)
 # Of each program one line, if it is not the whole.
 SHORT = {
@@ -65,8 +63,21 @@ SHORT = {
         "fi_rdm_tagged_pingpong -I 5 -v",
         "fi_rdm_multi_client -C 10 -I 5",
         "fi_inject_test -N -A inj_complete -v",
+        "fi_mr_test",
+        "fi_multi_mr -e rdm -V",
+        "fi_rdm_rma_event",
+        "fi_cq_data -e rdm -o writedata",
+        "fi_rma_bw -e rdm -o read -I 5",
+        "fi_rma_bw -e rdm -o writedata -I 5 -U",
+        "fi_rdm_atomic -I 5 -o all -v",
     ),
-    "one host": ("fi_rdm_tagged_bw -I 5 -v", "fi_rdm_cntr_pingpong -I 5"),
+    "one host": (
+        "fi_rdm_tagged_bw -I 5 -v",
+        "fi_rdm_cntr_pingpong -I 5",
+        "fi_rma_bw -e rdm -o write -I 5",
+        "fi_rdm_atomic -I 5 -o all",
+        "fi_multi_ep -e rdm -v -A -Q",
+    ),
 }
 # As Weft writes them: hardware id, endpoint, generation.
 ADDRESSES = ("weft://1/0/0", "weft://2/0/0")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """libfabric's provider weft (tools/libfabric): Debian's libfabric loads it, its programs and those of
-tools/testing/libfabric run over it, between two hosts and within one."""
+tools/testing/libfabric run over it, between two hosts and within one: messages, remote memory, atomic operations."""
 
 import contextlib
 import shlex
@@ -23,8 +23,9 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 PLACE = "/mnt/libfabric"
 # The provider is named as libfabric wants it.
 PREPARE = f"mkdir -p {LIBRARY} && cp /mnt/tools/libweft_fi.so {LIBRARY}/libweft-fi.so"
-# Seconds in which a program hears that its peer has been killed.
+# Seconds in which a program hears that its peer has been killed; and if it reads: that is tried again, four times.
 SOON = 3.0
+RETRIED = 10.0
 ECONNRESET, EHOSTUNREACH = 104, 113
 # The port where ends of fi_pingpong exchange addresses.
 PINGPONG = 47592
@@ -158,28 +159,74 @@ def flood(bench):
     step("flood", lab["h2"], [lab["h1"]])
 
 
+@test("L-7, L-8: regions are written and read, of 0 bytes to 1 MiB, with data and without, and no others")
+def regions(bench):
+    lab = prepared(bench)
+    with given_back(*lab.hosts.values()):
+        for way in WAYS:
+            in_pairs(lab, "rma", way)
+
+
+@test("L-7, L-8: what is written to a region is there before what is read and written later")
+def ordered(bench):
+    in_pairs(prepared(bench), "order")
+
+
+@test("L-7, L-8: a region is written while its program looks at no queue")
+def passive(bench):
+    in_pairs(prepared(bench), "passive")
+
+
+@test("L-7, L-8: counters count what others do in a region")
+def counted(bench):
+    in_pairs(prepared(bench), "counted", "sread")
+
+
+@test("L-7, L-8: integers are changed by each atomic operation, each at once, by two programs and their owner")
+def atomics(bench):
+    lab = prepared(bench)
+    with given_back(*lab.hosts.values()):
+        in_pairs(lab, "atomic")
+        step("contend", lab["h2"], [lab["h1"], lab["h2"]])
+        step("contend", lab["h2"], [lab["h1"], lab["h1"]], "sread")
+
+
+def until_killed(bench, lab, how, cases, soon):
+    """Programs that send, or access a region, until their peer is killed; and then go on with another."""
+    h1, h2 = lab["h1"], lab["h2"]
+    for way, size in cases:
+        # The other one is in the same host, and in the program's own.
+        for other in (h1, h2):
+            with serving(h2, way) as peer, serving(other, way) as next_one:
+                words = ("until", way, "weft0", named(peer), named(next_one), size, how)
+                with running(h1, fit(*words)) as job:
+                    job.expect("^begun$", 60 * kernel.patience())
+                    peer.kill(signal.SIGKILL)
+                    said = job.wait(120 * kernel.patience()).must().out.split()
+                if not next_one.running:
+                    raise Mismatch(f"the other peer ended: {next_one.wait(5)}")
+            arrived, error, took = int(said[1]), int(said[2]), float(said[3])
+            bench.note(f"{how}, {size} bytes: {arrived} times, then {error} after {took:.2f} s")
+            if not arrived or error not in (ECONNRESET, EHOSTUNREACH):
+                raise Mismatch(f"{how}: {arrived} times {size} bytes, then {error}")
+            if took > soon * kernel.patience():
+                raise Mismatch(f"{how}: the error came after {took:.1f} s")
+
+
 @test("L-7, L-8: a program whose peer is killed gets an error within 3 s, and goes on with another")
 def killed(bench):
     lab = prepared(bench)
-    h1, h2 = lab["h1"], lab["h2"]
-    with given_back(h1, h2):
-        for way, size in (("spin", 8), ("sread", 4000), ("fd", 300_000)):
-            # The other one is in the same host, and in the program's own.
-            for other in (h1, h2):
-                with serving(h2, way) as peer, serving(other, way) as next_one:
-                    words = ("until", way, "weft0", named(peer), named(next_one), size)
-                    with running(h1, fit(*words)) as job:
-                        job.expect("^begun$", 60 * kernel.patience())
-                        peer.kill(signal.SIGKILL)
-                        said = job.wait(120 * kernel.patience()).must().out.split()
-                    if not next_one.running:
-                        raise Mismatch(f"the other peer ended: {next_one.wait(5)}")
-                arrived, error, took = int(said[1]), int(said[2]), float(said[3])
-                bench.note(f"{size} bytes: {arrived} messages, then {error} after {took:.2f} s")
-                if not arrived or error not in (ECONNRESET, EHOSTUNREACH):
-                    raise Mismatch(f"{arrived} messages of {size} bytes, then {error}")
-                if took > SOON * kernel.patience():
-                    raise Mismatch(f"the error came after {took:.1f} s")
+    with given_back(*lab.hosts.values()):
+        until_killed(bench, lab, "send", (("spin", 8), ("sread", 4000), ("fd", 300_000)), SOON)
+
+
+@test("L-7, L-8: a program that accesses a region whose program is killed gets an error, and goes on with another")
+def killed_regions(bench):
+    lab = prepared(bench)
+    with given_back(*lab.hosts.values()):
+        until_killed(bench, lab, "write", (("spin", 8), ("fd", 300_000)), SOON)
+        until_killed(bench, lab, "add", (("sread", 8), ("spin", 2048)), SOON)
+        until_killed(bench, lab, "read", (("spin", 8), ("sread", 300_000)), RETRIED)
 
 
 @test("L-8: fi_pingpong runs over the provider: messages with tags and without")

@@ -9,7 +9,7 @@ import time
 from weftlab import tap
 from weftlab.errors import Mismatch
 from weftlab.layers import ROOT
-from weftlab.mpirun import MATCHED, PROGRAMS, TCP, Job
+from weftlab.mpirun import CHOSEN, MATCHED, PROGRAMS, TCP, WINDOWS, Job
 from weftlab.suite import test
 
 from .net import address, await_carrier, counters, up
@@ -92,7 +92,7 @@ def semantics(*more):
     return (f"{PROGRAMS}/semantics", *(("-x", 3) if WHOLE else ("-b",)), *more)
 
 
-# Windows are made of a BTL, and the provider is none: it has no remote memory.
+# Windows are made of a BTL, of which there is none with pml=cm: they have a test of their own.
 @test("MPI between two hosts, four ranks each")
 def two_hosts(bench):
     with hosts(bench) as (h1, h2, (a1, a2)):
@@ -103,6 +103,19 @@ def two_hosts(bench):
 def one_host(bench):
     with hosts(bench) as (h1, _, (a1, _)):
         yield from told(run([(h1, a1)], 4, MATCHED, *semantics("-n", "windows:")), "one host")
+
+
+@test("MPI windows between two hosts, two ranks each")
+def windows(bench):
+    with hosts(bench) as (h1, h2, (a1, a2)):
+        done = run([(h1, a1), (h2, a2)], 2, WINDOWS, *semantics("windows:"))
+        if CHOSEN not in done.err + done.out:
+            raise Mismatch(f"messages went another way: {done.err[-2000:]}")
+        parsed = tap.Parsed(done.out)
+        skipped = [name for _, name, skip in parsed.results if skip]
+        if skipped or not parsed.results:
+            raise Mismatch(f"there are no windows: {skipped}, {done.err[-2000:]}")
+        yield from told(done, "two hosts")
 
 
 @test("MPI between two hosts over TCP, beside which the others are to be seen", long=True)
