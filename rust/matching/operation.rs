@@ -94,8 +94,8 @@ impl Operation {
         };
     }
 
-    /// Returns whether its target may read its memory: that of a message whose bytes have not gone with it. Of one in the
-    /// ring the program has named none.
+    /// Returns whether its target may read its memory: that of a message whose bytes have not gone with it. Of one in
+    /// the ring the program has named none.
     pub(super) fn is_read(&self) -> bool {
         let is_sent = matches!(self.phase, Phase::Sent | Phase::Taken);
         self.op == Op::Put && is_sent && (self.payload as u64) < self.length

@@ -2,8 +2,8 @@
 
 //! Endpoints: how they are made and bound, and what their completions go to.
 //!
-//! What an endpoint does is in `engine.rs` and `remote.rs`, what it hears in `events.rs` and `exposing.rs`; the operations
-//! of libfabric are in `messages.rs`, `tagged.rs`, `rma.rs` and `atomic.rs`.
+//! What an endpoint does is in `engine.rs` and `remote.rs`, what it hears in `events.rs` and `exposing.rs`; the
+//! operations of libfabric are in `messages.rs`, `tagged.rs`, `rma.rs` and `atomic.rs`.
 
 mod area;
 mod atomic;

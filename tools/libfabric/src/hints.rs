@@ -12,6 +12,7 @@ use crate::endpoint::{
 use crate::fi::*;
 use crate::regions::KEY_BYTES;
 use std::ffi::c_int;
+use weft::matching::{ATOMIC, EAGER};
 
 /// What can be done with messages, and with regions.
 const MESSAGES: u64 = FI_MSG | FI_TAGGED;
@@ -23,8 +24,8 @@ const REGION_ENDS: u64 = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 const PRIMARY: u64 = MESSAGES | MESSAGE_ENDS | REGIONS | REGION_ENDS | FI_DIRECTED_RECV;
 /// those that cost nothing,
 const FREE: u64 = FI_MULTI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM;
-/// and those of a program that says nothing. That others use a region has events if it is asked for alone: a program that
-/// does not read them would stop its endpoint.
+/// and those of a program that says nothing. That others use a region has events only if it is asked for: a program
+/// that does not read them would stop its endpoint.
 pub const CAPS: u64 = PRIMARY | FREE | FI_SOURCE;
 /// All of them.
 const KNOWN: u64 = CAPS | FI_RMA_EVENT;
@@ -37,6 +38,9 @@ pub const REGION_ORDER: u64 = FI_ORDER_RAW
     | FI_ORDER_ATOMIC_RAW
     | FI_ORDER_ATOMIC_WAR
     | FI_ORDER_ATOMIC_WAW;
+/// Up to how many bytes: behind a write, and read; behind a read, and written; behind a write, and written. What is longer
+/// is not written at once, but pulled; behind what was read integers alone are written in order.
+pub const ORDERED: [usize; 3] = [EAGER, ATOMIC, EAGER];
 /// The way to name memory of version 1.4 that is left to newer ones: addresses, and keys of the provider.
 const BASIC: c_int = 1 << 0;
 /// And the other one: offsets, and keys of the program.
@@ -131,12 +135,17 @@ fn is_named(names: &str) -> bool {
     !names.contains(';') && names.split(',').any(|name| name.trim().eq_ignore_ascii_case("weft"))
 }
 
-fn endpoint(ep: &EpAttr) -> [(bool, &'static str); 8] {
+fn endpoint(ep: &EpAttr) -> [(bool, &'static str); 9] {
+    let sizes = [ep.max_order_raw_size, ep.max_order_war_size, ep.max_order_waw_size];
     [
         (![FI_EP_UNSPEC, FI_EP_RDM].contains(&ep.kind), "ep_attr->type: only FI_EP_RDM"),
         (![0, PROTOCOL].contains(&ep.protocol), "ep_attr->protocol"),
         (ep.protocol_version > 1, "ep_attr->protocol_version"),
         (ep.max_msg_size > LONGEST, "ep_attr->max_msg_size"),
+        (
+            sizes.into_iter().zip(ORDERED).any(|(asked, most)| asked > most),
+            "ep_attr->max_order_raw_size, ...war_size, ...waw_size",
+        ),
         // How wide a tag is to be; which bits it has is the program's affair.
         (ep.mem_tag_format.leading_zeros() < TAG.leading_zeros(), "ep_attr->mem_tag_format"),
         (ep.tx_ctx_cnt > 1, "ep_attr->tx_ctx_cnt"),
@@ -231,7 +240,8 @@ mod tests {
             assert!(refused(&Hints { caps, ..Hints::NONE }), "{caps:#x}");
         }
         // What Open MPI asks for: for messages, and for windows.
-        for caps in [FI_TAGGED | FI_DIRECTED_RECV, FI_RMA | FI_ATOMIC, FI_RMA | FI_ATOMIC | FI_MSG] {
+        for caps in [FI_TAGGED | FI_DIRECTED_RECV, FI_RMA | FI_ATOMIC, FI_RMA | FI_ATOMIC | FI_MSG]
+        {
             assert!(!refused(&Hints { caps, ..Hints::NONE }));
         }
     }
@@ -241,10 +251,8 @@ mod tests {
         let mut tx: TxAttr = zeroed();
         let mut rx: RxAttr = zeroed();
         // What MPICH wants of accumulated windows.
-        let atomic = FI_ORDER_ATOMIC_RAR
-            | FI_ORDER_ATOMIC_RAW
-            | FI_ORDER_ATOMIC_WAR
-            | FI_ORDER_ATOMIC_WAW;
+        let atomic =
+            FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
         for (caps, order, is) in [
             (FI_MSG, FI_ORDER_SAS, true),
             (FI_MSG, FI_ORDER_SAS | atomic, false),
@@ -300,12 +308,15 @@ mod tests {
 
     #[test]
     fn endpoints_are_of_one_kind() {
-        let wrong: [fn(&mut EpAttr); 9] = [
+        let wrong: [fn(&mut EpAttr); 12] = [
             |ep| ep.kind = 1,
             |ep| ep.kind = 2,
             |ep| ep.protocol = 1,
             |ep| ep.protocol_version = 2,
             |ep| ep.max_msg_size = LONGEST + 1,
+            |ep| ep.max_order_raw_size = EAGER + 1,
+            |ep| ep.max_order_war_size = ATOMIC + 1,
+            |ep| ep.max_order_waw_size = EAGER + 1,
             |ep| ep.mem_tag_format = u64::MAX,
             |ep| ep.tx_ctx_cnt = 2,
             |ep| ep.rx_ctx_cnt = usize::MAX,
@@ -318,6 +329,7 @@ mod tests {
         }
         let mut ep: EpAttr = zeroed();
         (ep.kind, ep.protocol, ep.max_msg_size) = (FI_EP_RDM, PROTOCOL, LONGEST);
+        (ep.max_order_raw_size, ep.max_order_war_size) = (EAGER, ATOMIC);
         for format in [TAG_FORMAT, TAG, 0xffff] {
             ep.mem_tag_format = format;
             assert!(!refused(&Hints { ep: Some(&ep), ..Hints::NONE }), "{format:#x}");

@@ -9,13 +9,13 @@ use crate::address::{self, parse};
 use crate::base::text;
 use crate::endpoint::{INJECT, LONGEST, PIECES, REMOTE_PIECES, SENDS};
 use crate::fi::*;
-use crate::hints::{BUFFERED, DATA_BYTES, Hints, PROTOCOL, TAG_FORMAT};
+use crate::hints::{BUFFERED, DATA_BYTES, Hints, ORDERED, PROTOCOL, TAG_FORMAT};
 use crate::regions::KEY_BYTES;
 use crate::{NAME, log, version};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null_mut;
 use weft::Port;
-use weft::matching::{ATOMIC, Address, EAGER};
+use weft::matching::Address;
 
 /// The oldest version of the interface that is answered: before it, structures were others.
 const OLDEST: u32 = version(1, 5);
@@ -105,9 +105,9 @@ fn describe(asked: &Asked<'_>, name: &CStr, hwid: u64) -> Option<*mut Info> {
         ((*ep).tx_ctx_cnt, (*ep).rx_ctx_cnt) = (1, 1);
         if asked.hints.has_regions() {
             (*tx).rma_iov_limit = REMOTE_PIECES;
-            // What is longer is not written at once, but pulled. Written behind what was read are integers alone.
-            ((*ep).max_order_raw_size, (*ep).max_order_waw_size) = (EAGER, EAGER);
-            (*ep).max_order_war_size = ATOMIC;
+            let [raw, war, waw] = ORDERED;
+            ((*ep).max_order_raw_size, (*ep).max_order_war_size) = (raw, war);
+            (*ep).max_order_waw_size = waw;
         }
         (*info).domain_attr = domain(asked.hints, name)?;
         let fabric = zeroed::<FabricAttr>()?;
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn what_regions_have_is_there_with_them() {
-        for (caps, limit, sizes) in [(FI_MSG, 0, [0; 3]), (FI_RMA, 1, [EAGER, ATOMIC, EAGER])] {
+        for (caps, limit, sizes) in [(FI_MSG, 0, [0; 3]), (FI_RMA, 1, ORDERED)] {
             described(&Hints { caps, ..Hints::NONE }, |info| {
                 // SAFETY: They are there.
                 let (tx, ep) = unsafe { (&*info.tx_attr, &*info.ep_attr) };

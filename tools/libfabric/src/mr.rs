@@ -118,7 +118,9 @@ unsafe fn give(
     let region = match asked.access & REMOTE {
         0 => Ok(None),
         // SAFETY: There is one piece.
-        remote => unsafe { domain.regions.add(Region::new(asked.key, remote, iov.read())) }.map(Some),
+        remote => {
+            unsafe { domain.regions.add(Region::new(asked.key, remote, iov.read())) }.map(Some)
+        }
     };
     let region = match region {
         Ok(region) => region,

@@ -58,10 +58,7 @@ impl Region {
     }
 
     pub fn memory(&self) -> Iovec {
-        Iovec {
-            iov_base: with_exposed_provenance_mut::<c_void>(self.at),
-            iov_len: self.bytes,
-        }
+        Iovec { iov_base: with_exposed_provenance_mut::<c_void>(self.at), iov_len: self.bytes }
     }
 
     /// Counts what another has done there: FI_REMOTE_READ or FI_REMOTE_WRITE.
@@ -136,9 +133,8 @@ impl Regions {
                 cntr.leave(&endpoint.clone().events());
             }
         }
-        let is = |other: &Arc<dyn Exposes>| {
-            std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(endpoint))
-        };
+        let is =
+            |other: &Arc<dyn Exposes>| std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(endpoint));
         inside.endpoints.retain(|other| !is(other));
     }
 

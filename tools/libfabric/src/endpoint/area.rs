@@ -94,12 +94,15 @@ impl Outgoing {
     /// The pieces can be read: now, if they are injected, or else until the operation is over; and so long the copy is
     /// kept.
     pub unsafe fn of(pieces: &[Iovec], inject: bool) -> Self {
-        let mut all = Outgoing { short: [0; IN_RING], bytes: length(pieces), memory: None, own: None };
+        let mut all =
+            Outgoing { short: [0; IN_RING], bytes: length(pieces), memory: None, own: None };
         // SAFETY: As the caller says, and there is room.
         unsafe {
             match pieces {
                 _ if all.bytes <= IN_RING => gather(pieces, all.short.as_mut_ptr()),
-                [one] if !inject => all.memory = Some(Memory::new(one.iov_base.cast(), one.iov_len)),
+                [one] if !inject => {
+                    all.memory = Some(Memory::new(one.iov_base.cast(), one.iov_len))
+                }
                 _ => {
                     let area = Area::gathered(pieces);
                     all.memory = Some(area.memory());

@@ -124,8 +124,8 @@ impl Endpoint {
     ///
     /// # Safety
     ///
-    /// There are as many pieces as is said, and memory for them: to be read now, if they are injected, or else until it is
-    /// over, and to be written as long.
+    /// There are as many pieces as is said, and memory for them: to be read now, if they are injected, or else until it
+    /// is over, and to be written as long.
     unsafe fn change(&self, far: &Far, asked: &Asked) -> Result<(), c_int> {
         if far.flags & !FLAGS != 0 {
             return Err(FI_EBADFLAGS);
@@ -254,8 +254,7 @@ unsafe extern "C" fn writev(
     let ep = core_of!(ep, FidEp, Endpoint);
     let (kind, values) = (Kind::Base, (iov, count));
     let far = ep.place(Place { to, addr, key }, kind, context);
-    let asked =
-        Asked { datatype, op, kind, values, compared: NONE, results: NONE, count: None };
+    let asked = Asked { datatype, op, kind, values, compared: NONE, results: NONE, count: None };
     // SAFETY: As above.
     told(unsafe { ep.change(&far, &asked) })
 }
@@ -284,8 +283,7 @@ unsafe extern "C" fn inject(
     let far = ep.place(Place { to, addr, key }, kind, null_mut());
     let far = Far { flags: far.flags | FI_INJECT, silent: true, ..far };
     let values: Counted = (&values, 1);
-    let asked =
-        Asked { datatype, op, kind, values, compared: NONE, results: NONE, count: None };
+    let asked = Asked { datatype, op, kind, values, compared: NONE, results: NONE, count: None };
     // SAFETY: As above.
     told(unsafe { ep.change(&far, &asked) })
 }
@@ -308,9 +306,7 @@ unsafe extern "C" fn readwrite(
     let (none, results) = (null_mut(), &raw mut results);
     // SAFETY: As above.
     unsafe {
-        readwritev(
-            ep, &values, none, 1, results, none, 1, to, addr, key, datatype, op, context,
-        )
+        readwritev(ep, &values, none, 1, results, none, 1, to, addr, key, datatype, op, context)
     }
 }
 
@@ -471,7 +467,12 @@ mod tests {
         unsafe { Pieces::of((iocs.as_ptr(), 2), 4) }.expect("they are few")
     }
 
-    fn length_of(op: u32, kind: Kind, counts: [usize; 3], said: Option<usize>) -> Result<usize, c_int> {
+    fn length_of(
+        op: u32,
+        kind: Kind,
+        counts: [usize; 3],
+        said: Option<usize>,
+    ) -> Result<usize, c_int> {
         let change = change(FI_INT8 + 4, op, kind).expect("there is one");
         let [values, compared, results] = counts.map(|n| (n > 0).then(|| integers(n)));
         let get = |pieces: &Option<Pieces>| match pieces {

@@ -204,8 +204,8 @@ impl<R: Rings> Engine<R> {
             bits |= DATA;
         }
         let data = sending.data.unwrap_or(0);
-        // SAFETY: As the caller says: it is the driver that reads them, until the message is over. A copy is kept with the
-        // operation as long.
+        // SAFETY: As the caller says: it is the driver that reads them, until the message is over. A copy is kept with
+        // the operation as long.
         let mut bytes = unsafe { Outgoing::of(pieces, sending.inject) };
         let number = self.operations.insert(Operation {
             context: sending.context,

@@ -258,8 +258,8 @@ fn accessed(access: &Accessing, event: &Event) -> (c_int, c_int) {
         0 if event.stored < access.length as u64 => (error_of(libc::EMSGSIZE), libc::EMSGSIZE),
         0 => {
             if let Some((area, pieces)) = &access.pieces {
-                // SAFETY: The program has given the pieces for this access, which is over: so the driver does not write to
-                // the area any more.
+                // SAFETY: The program has given the pieces for this access, which is over: so the driver does not write
+                // to the area any more.
                 unsafe { area.scatter(access.length, pieces) };
             }
             (0, 0)

@@ -3,8 +3,9 @@
 //! How others reach a region by an endpoint: by entries of its lists, which stay.
 //!
 //! A region has an entry without events, for what its program does not hear of, and one with, for what comes with data
-//! for the completion queue. So a region stays reachable while its program looks at no queue: what takes no room in the
-//! event ring waits for none. Match bits tell the entries apart. If the program counts what others do, both have events.
+//! for the completion queue. So a region stays reachable while its program looks at no queue: what takes no room in
+//! the event ring waits for none. Match bits tell the entries apart. If the program counts what others do, both have
+//! events.
 
 use super::engine::{DATA, Engine, FETCHES, REGION, REMOTE, Rings, WITH_DATA};
 use super::exposed::State;
@@ -37,8 +38,8 @@ impl<R: Rings> Engine<R> {
         let count = if write { 2 } else { 1 };
         let at = self.exposed.add(region, count, counted, self.limits.regions)?;
         let Iovec { iov_base, iov_len } = region.memory();
-        // SAFETY: The program has registered it, and closes the region before it uses the memory for something else; that
-        // waits until the driver uses it no more.
+        // SAFETY: The program has registered it, and closes the region before it uses the memory for something else;
+        // that waits until the driver uses it no more.
         let memory = unsafe { Memory::new(iov_base.cast(), iov_len) };
         for entry in 0..count {
             let with = if entry == 0 { 0 } else { WITH_DATA };

@@ -74,8 +74,7 @@ impl Endpoint {
     pub(super) fn enable(self: &Arc<Self>) -> Result<(), c_int> {
         let bound = lock(&self.bound).clone();
         let av = bound.av.clone().ok_or(FI_ENOAV)?;
-        let directions =
-            [(FI_SEND | FI_READ | FI_WRITE, &bound.sends), (FI_RECV, &bound.receives)];
+        let directions = [(FI_SEND | FI_READ | FI_WRITE, &bound.sends), (FI_RECV, &bound.receives)];
         for (caps, sink) in directions {
             if self.caps & caps != 0 && sink.cq.is_none() && !bound.counts(caps) {
                 return Err(FI_ENOCQ);
@@ -88,8 +87,7 @@ impl Endpoint {
         let (matching, entries) = interface(&self.domain)?;
         let address = matching.address();
         let overflow = log::OVERFLOW.get() << 20;
-        let limits =
-            Limits { sends: SENDS, receives: entries / 2, regions: entries / 4, overflow };
+        let limits = Limits { sends: SENDS, receives: entries / 2, regions: entries / 4, overflow };
         let mut engine = Engine::new(matching, limits);
         begin(&mut engine)?;
         let sources = self.caps & FI_SOURCE != 0;

@@ -274,8 +274,7 @@ mod tests {
     fn integers_are_changed_as_the_driver_reads() {
         let change = Change::new(Operation::SwapLess, 4, true).expect("there are such integers");
         assert_eq!((change.width(), change.most()), (4, 512));
-        let operands =
-            Operands::Memory { values: memory(0x1000, 8), compared: memory(0x2000, 8) };
+        let operands = Operands::Memory { values: memory(0x1000, 8), compared: memory(0x2000, 8) };
         let access = Access::change(TO, (change, operands), 8, 7, 9).expect("it fits").bits(5);
         let (slot, more) = decoded(&access);
         assert_eq!((slot.op, slot.flags, slot.length), (Op::Atomic, 0, 8));
@@ -290,7 +289,10 @@ mod tests {
         assert!(in_ring(&bytes).is_none());
         let access = in_ring(&bytes[..16]).expect("it fits");
         let (slot, _) = decoded(&access);
-        assert_eq!((slot.flags, slot.length, access.bytes()), (slot::INLINE, 8, Some(&bytes[..16])));
+        assert_eq!(
+            (slot.flags, slot.length, access.bytes()),
+            (slot::INLINE, 8, Some(&bytes[..16]))
+        );
         assert!(Change::new(Operation::Sum, 3, false).is_none());
         assert!(Change::new(Operation::Sum, 16, false).is_none());
     }

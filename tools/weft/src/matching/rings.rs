@@ -58,12 +58,7 @@ impl Slots {
 
     /// Writes the slots of a command, and one with `bytes` behind them if there are any, and counts them as produced;
     /// false if there is no room.
-    pub fn post(
-        &mut self,
-        memory: &Ring,
-        slots: &[[u64; WORDS]],
-        bytes: Option<&[u8]>,
-    ) -> bool {
+    pub fn post(&mut self, memory: &Ring, slots: &[[u64; WORDS]], bytes: Option<&[u8]>) -> bool {
         let count = slots.len() as u64 + u64::from(bytes.is_some());
         if !self.has_room(memory, count) {
             return false;
