@@ -2,10 +2,10 @@
 
 //! Hands the lists of the interface over to its program, has the program match, and takes them back.
 //!
-//! What an entry was is an event, in the order of the lists; meanwhile no other command is taken. Afterwards a message is
-//! an event as well, and the program says where the bytes of a long one go. It names such a message by its source and by
-//! the number that the source has given it: the kernel keeps nothing of it, and the source sends bytes of what was for this
-//! interface alone.
+//! What an entry was is an event, in the order of the lists; meanwhile no other command is taken. Afterwards a
+//! message is an event as well, and the program says where the bytes of a long one go. It names such a message by its
+//! source and by the number that the source has given it: the kernel keeps nothing of it, and the source sends bytes
+//! of what was for this interface alone.
 
 use super::{
     initiator::errno,
@@ -27,8 +27,8 @@ use crate::proto::{
 use kernel::prelude::*;
 
 impl Interface {
-    /// Returns what a command asks of the lists, of those that have to do with handing over. `EINVAL`: it is none, or makes
-    /// no sense.
+    /// Returns what a command asks of the lists, of those that have to do with handing over. `EINVAL`: it is none, or
+    /// makes no sense.
     pub(super) fn handing_of(&self, slot: &Slot) -> Result<Command> {
         Ok(match slot.op {
             Op::HandOver => Command::HandOver,
@@ -164,8 +164,8 @@ impl Interface {
         self.post_header(worker, &event);
     }
 
-    /// Begins to pull what the program has matched; without bytes the message is over. Returns false if there is no place
-    /// now.
+    /// Begins to pull what the program has matched; without bytes the message is over. Returns false if there is no
+    /// place now.
     pub(super) fn pull_for(&self, slot: &Slot) -> Result<bool> {
         let end = slot.address.checked_add(slot.length);
         let peer = self.matcher.named(slot.hwid)?;

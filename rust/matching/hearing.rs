@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What hosts say of messages, gets and atomic operations that are under way: of those that the interface has begun, and
-//! of those that it pulls or answers. In their work items: nothing waits here.
+//! What hosts say of messages, gets and atomic operations that are under way: of those that the interface has begun,
+//! and of those that it pulls or answers. In their work items: nothing waits here.
 
 use super::{
     interface::Interface,

@@ -2,9 +2,9 @@
 
 //! Gets and atomic operations of others that have met a buffer of this interface.
 //!
-//! What is got, and what integers were, is a [`Grant`] until its initiator has it. Up to [`CHUNK`] bytes are sent at once,
-//! and the grant is over then: it waits for room in the channel to the host, and for no process there. More is asked
-//! for by the initiator.
+//! What is got, and what integers were, is a [`Grant`] until its initiator has it. Up to [`CHUNK`] bytes are sent at
+//! once, and the grant is over then: it waits for room in the channel to the host, and for no process there. More is
+//! asked for by the initiator.
 
 use super::{
     grant::{self, Grant},

@@ -12,6 +12,7 @@ mod events;
 mod exposed;
 mod exposing;
 mod filled;
+mod integers;
 mod life;
 mod messages;
 mod missing;

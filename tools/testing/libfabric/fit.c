@@ -99,6 +99,11 @@ struct fid_mr *region(struct fit *f, void *at, size_t bytes, uint64_t access, ui
 	return mr;
 }
 
+void closed(struct fid_mr *mr)
+{
+	OK(fi_close(&mr->fid));
+}
+
 double now(void)
 {
 	struct timespec t;
@@ -202,6 +207,14 @@ struct done succeeded(struct fit *f, void *context)
 			fi_cq_strerror(f->cq, d.prov_errno, NULL, NULL, 0));
 	CHECK(!d.err);
 	return d;
+}
+
+int failed(struct fit *f, void *context)
+{
+	struct done d = completed(f, context);
+
+	CHECK(d.err);
+	return d.err;
 }
 
 bool is_completed(struct fit *f, void *context)

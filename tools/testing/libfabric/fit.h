@@ -98,6 +98,8 @@ struct done completed(struct fit *f, void *context);
 struct done completed_ever(struct fit *f, void *context);
 /* The same, of an operation that has to succeed. */
 struct done succeeded(struct fit *f, void *context);
+/* The error of one that has to fail. */
+int failed(struct fit *f, void *context);
 /* Whether one is there already, after a look. */
 bool is_completed(struct fit *f, void *context);
 
@@ -112,8 +114,11 @@ uint8_t *memory(size_t bytes);
 /* A message that says that an end has come so far, and waiting for one. */
 void go(struct fit *f, fi_addr_t to);
 void wait_go(struct fit *f, fi_addr_t from);
-/* Registers memory that others may reach. */
+/* Registers memory that others may reach, by a key; and takes it back. */
+#define KEY	0x11
+#define ALL	(FI_REMOTE_READ | FI_REMOTE_WRITE)
 struct fid_mr *region(struct fit *f, void *at, size_t bytes, uint64_t access, uint64_t key);
+void closed(struct fid_mr *mr);
 
 /* Steps: what a target and a source do, with more capabilities than others. */
 struct step {
@@ -128,5 +133,10 @@ extern const size_t sizes[SIZES];
 /* The one with a name, of those of messages and those of regions. */
 const struct step *step_of(const char *name);
 extern const struct step region_steps[];
+
+void atomic(struct fit *f, fi_addr_t *sources);
+void to_atomic(struct fit *f, fi_addr_t target, unsigned int n);
+void contend(struct fit *f, fi_addr_t *sources);
+void to_contend(struct fit *f, fi_addr_t target, unsigned int n);
 
 #endif

@@ -34,7 +34,8 @@ pub struct Rights {
     pub silent: bool,
 }
 
-/// A buffer for messages. Unless it is a region it says nothing when it was appended; an event says when it could not be.
+/// A buffer for messages. Unless it is a region it says nothing when it was appended; an event says when it could not
+/// be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Append {
     criteria: Criteria,
