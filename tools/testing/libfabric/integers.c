@@ -7,55 +7,82 @@
 
 #include "fit.h"
 
-#define TYPES(X)						\
-	X(FI_INT8, int8_t) X(FI_UINT8, uint8_t)			\
-	X(FI_INT16, int16_t) X(FI_UINT16, uint16_t)		\
-	X(FI_INT32, int32_t) X(FI_UINT32, uint32_t)		\
-	X(FI_INT64, int64_t) X(FI_UINT64, uint64_t)
-
-/* What an integer becomes: as libfabric says, and not as the driver computes it. */
-#define DEFINE(type, T)							\
-static uint64_t of_##type(enum fi_op op, T mem, T with, T cmp)		\
-{									\
-	switch (op) {							\
-	case FI_MIN: return (T)(with < mem ? with : mem);		\
-	case FI_MAX: return (T)(with > mem ? with : mem);		\
-	case FI_SUM: return (T)((uint64_t)mem + (uint64_t)with);	\
-	case FI_PROD: return (T)((uint64_t)mem * (uint64_t)with);	\
-	case FI_DIFF: return (T)((uint64_t)mem - (uint64_t)with);	\
-	case FI_LOR: return (T)(mem || with);				\
-	case FI_LAND: return (T)(mem && with);				\
-	case FI_LXOR: return (T)(!mem != !with);			\
-	case FI_BOR: return (T)(mem | with);				\
-	case FI_BAND: return (T)(mem & with);				\
-	case FI_BXOR: return (T)(mem ^ with);				\
-	case FI_ATOMIC_READ: return mem;				\
-	case FI_ATOMIC_WRITE: return with;				\
-	case FI_CSWAP: return cmp == mem ? with : mem;			\
-	case FI_CSWAP_NE: return cmp != mem ? with : mem;		\
-	case FI_CSWAP_LE: return cmp <= mem ? with : mem;		\
-	case FI_CSWAP_LT: return cmp < mem ? with : mem;		\
-	case FI_CSWAP_GE: return cmp >= mem ? with : mem;		\
-	case FI_CSWAP_GT: return cmp > mem ? with : mem;		\
-	case FI_MSWAP: return (T)((with & cmp) | (mem & ~cmp));		\
-	default: return 0;						\
-	}								\
-}
-TYPES(DEFINE)
-
-static uint64_t becomes(enum fi_datatype type, enum fi_op op, uint64_t mem, uint64_t with,
-			uint64_t cmp)
-{
-	switch (type) {
-#define CASE(type, T) case type: return of_##type(op, mem, with, cmp);
-	TYPES(CASE)
-	default: return 0;
-	}
-}
-
 static size_t width_of(enum fi_datatype type)
 {
 	return 1 << type / 2;
+}
+
+/* An integer of a type, from its lower bits. */
+static uint64_t extended(enum fi_datatype type, uint64_t word)
+{
+	unsigned int spare = 64 - 8 * width_of(type);
+
+	/* Those with a sign are before those without. */
+	if (type % 2)
+		return word << spare >> spare;
+	return (int64_t)(word << spare) >> spare;
+}
+
+static bool is_less(enum fi_datatype type, uint64_t a, uint64_t b)
+{
+	return type % 2 ? a < b : (int64_t)a < (int64_t)b;
+}
+
+/* What an integer becomes: as libfabric says, and not as the driver computes it. */
+static uint64_t becomes(enum fi_datatype type, enum fi_op op, uint64_t mem, uint64_t with,
+			uint64_t cmp)
+{
+	bool less, greater;
+
+	mem = extended(type, mem);
+	with = extended(type, with);
+	cmp = extended(type, cmp);
+	less = is_less(type, cmp, mem);
+	greater = is_less(type, mem, cmp);
+	switch (op) {
+	case FI_MIN:
+		return is_less(type, with, mem) ? with : mem;
+	case FI_MAX:
+		return is_less(type, mem, with) ? with : mem;
+	case FI_SUM:
+		return mem + with;
+	case FI_PROD:
+		return mem * with;
+	case FI_DIFF:
+		return mem - with;
+	case FI_LOR:
+		return mem || with;
+	case FI_LAND:
+		return mem && with;
+	case FI_LXOR:
+		return !mem != !with;
+	case FI_BOR:
+		return mem | with;
+	case FI_BAND:
+		return mem & with;
+	case FI_BXOR:
+		return mem ^ with;
+	case FI_ATOMIC_READ:
+		return mem;
+	case FI_ATOMIC_WRITE:
+		return with;
+	case FI_CSWAP:
+		return cmp == mem ? with : mem;
+	case FI_CSWAP_NE:
+		return cmp != mem ? with : mem;
+	case FI_CSWAP_LE:
+		return greater ? mem : with;
+	case FI_CSWAP_LT:
+		return less ? with : mem;
+	case FI_CSWAP_GE:
+		return less ? mem : with;
+	case FI_CSWAP_GT:
+		return greater ? with : mem;
+	case FI_MSWAP:
+		return (with & cmp) | (mem & ~cmp);
+	default:
+		return 0;
+	}
 }
 
 static uint64_t cut(uint64_t word, size_t width)
@@ -88,7 +115,9 @@ void atomic(struct fit *f, fi_addr_t *sources)
 }
 
 /* Integers that are small, large, equal, and negative as those with a sign. */
-static const uint64_t words[] = { 0, 1, 2, 0x7f, 0x80, 0xff, 0x7fffffff, ~0ULL, 0x8000000000000001 };
+static const uint64_t words[] = {
+	0, 1, 2, 0x7f, 0x80, 0xff, 0x7fffffff, ~0ULL, 0x8000000000000001,
+};
 
 #define WORDS	ARRAY_SIZE(words)
 
@@ -139,8 +168,8 @@ static void try_operation(struct fit *f, fi_addr_t target, enum fi_datatype type
 		uint64_t want = becomes(type, op, mem, with, get(bufs[2], i, width));
 
 		if (get(back, i, width) != cut(want, width)) {
-			fprintf(stderr, "type %d, operation %d, integer %zu: %#lx, not %#lx\n", type, op,
-				i, get(back, i, width), cut(want, width));
+			fprintf(stderr, "type %d, operation %d, integer %zu: %#lx, not %#lx\n",
+				type, op, i, get(back, i, width), cut(want, width));
 			exit(1);
 		}
 		CHECK(!told || get(bufs[3], i, width) == mem);
@@ -254,7 +283,7 @@ void contend(struct fit *f, fi_addr_t *sources)
 
 	go(f, sources[0]);
 	go(f, sources[1]);
-	/* Meanwhile this program adds as well: often, with time in between for those that compare. */
+	/* Meanwhile this program adds as well, with time in between for those that compare. */
 	while (__atomic_load_n(&at[1], __ATOMIC_ACQUIRE) != 2) {
 		for (i = 0; i < 100; i++)
 			__atomic_fetch_add(&at[0], 1, __ATOMIC_RELAXED);

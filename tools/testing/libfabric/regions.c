@@ -271,7 +271,7 @@ static void counted(struct fit *f, fi_addr_t *sources)
 	OK(fi_mr_enable(mr));
 	memset(at, 0, 64);
 	go(f, sources[0]);
-	/* Five that change the region; and two that read it, and two that are told what there was. */
+	/* Five that change it; and two that read it, and two that are told what there was. */
 	OK(fi_cntr_wait(written, 5, SOON * 1000));
 	OK(fi_cntr_wait(f->reached, 9, SOON * 1000));
 	wait_go(f, sources[0]);
