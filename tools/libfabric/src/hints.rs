@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(granted(both), both | FI_SEND | FI_RECV);
         assert_eq!(granted(FI_RMA | FI_RMA_EVENT), FI_RMA | FI_RMA_EVENT | REGION_ENDS);
         assert_eq!(granted(0) & FI_RMA_EVENT, 0);
-        for caps in [1 << 50, 1 << 20, FI_RMA | 1 << 21] {
+        for caps in [1 << 50, 1 << 20, FI_RMA | (1 << 21)] {
             assert!(refused(&Hints { caps, ..Hints::NONE }), "{caps:#x}");
         }
         // What Open MPI asks for: for messages, and for windows.
@@ -277,7 +277,7 @@ mod tests {
         for (caps, mode, told) in [
             (FI_RMA, 0, Some(0)),
             // What Open MPI can do: addresses, keys of the provider.
-            (FI_RMA, 1 << 4 | 1 << 5 | 1 << 6 | 1 << 9, Some(0)),
+            (FI_RMA, (1 << 4) | (1 << 5) | (1 << 6) | (1 << 9), Some(0)),
             (FI_RMA, SCALABLE, Some(SCALABLE)),
             (FI_RMA, BASIC, None),
             (FI_MSG, BASIC, Some(0)),

@@ -117,9 +117,10 @@ unsafe fn give(
     let domain = core_of!(domain, FidDomain, Domain).clone();
     let region = match asked.access & REMOTE {
         0 => Ok(None),
-        // SAFETY: There is one piece.
         remote => {
-            unsafe { domain.regions.add(Region::new(asked.key, remote, iov.read())) }.map(Some)
+            // SAFETY: There is one piece.
+            let memory = unsafe { iov.read() };
+            domain.regions.add(Region::new(asked.key, remote, memory)).map(Some)
         }
     };
     let region = match region {

@@ -21,7 +21,7 @@ use weft::matching::{Append, Command, Criteria, Event, EventKind, Memory, Rights
 
 /// What an entry is known by.
 fn number(at: usize, entry: usize) -> u64 {
-    REGION | (at as u64) << 1 | entry as u64
+    REGION | ((at as u64) << 1) | entry as u64
 }
 
 impl<R: Rings> Engine<R> {
