@@ -39,12 +39,13 @@ EXCLUDED = {
     r"^fi_av_test": "addresses of the Internet, one after the other; shm, sm2 and lpp leave it out, too",
 }
 # A program allocates and clears, twice for each message of a window, as many bytes as the longest message of any test
-# has: 1 GiB in all, which two programs of a host do not have, and which takes seconds. These words make it less. A test
-# of one size is given that which it has in any case; fi_resmgmt_test alone can be told neither (see ofi.prepared).
+# has: 1 GiB in all, of which two programs need most of a host's memory, and which takes seconds. These words make it less. A test
+# of one size is given that which it has in any case. Some can be told neither (see ofi.prepared).
 LESS = {
     r"_pingpong": ("-W", 1),
     r"_bw": ("-W", 16),
-    r"^fi_inject_test|^fi_recv_cancel": ("-S", 1024),
+    r"^fi_inject_test": ("-S", 1024),
+    r"^fi_multi_ep": ("-S", 256),
 }
 # In no list of the runner. Of those that are in none fi_rdm_stress is left out as fi_rdm_shared_av is, and
 # fi_rdm_deferred_wq as triggered operations are.
@@ -163,14 +164,14 @@ def chosen(where):
     return everything if WHOLE else SHORT[where], found["unit"]
 
 
-@test("fabtests between two hosts", long=True)
+@test("fabtests between two hosts")
 def two_hosts(bench):
     lines, units = chosen("two hosts")
     with hosts(bench) as (h1, h2, (_, at)):
         yield from outcomes(h2, h1, at, lines, units)
 
 
-@test("fabtests within one host", long=True)
+@test("fabtests within one host")
 def one_host(bench):
     lines, units = chosen("one host")
     with hosts(bench) as (h1, _, (at, _)):

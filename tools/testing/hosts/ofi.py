@@ -21,7 +21,7 @@ def prepared(bench):
         raise Skip("this kernel has no overlay file system")
     shares = mpirun.shares() | {"fabtests": paths.env("fabtests")}
     # Two of the largest programs of fabtests in a host, or a benchmark.
-    lab = bench.shape("mpi", topology.chain(2), shares=shares, memory=3072 if WHOLE else 2048)
+    lab = bench.shape("mpi", topology.chain(2), shares=shares, memory=3072)
     for host in lab.hosts.values():
         mount(host, *mpirun.LAYERS)
     return lab
