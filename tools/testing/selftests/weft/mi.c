@@ -174,6 +174,12 @@ int result(struct mi *m, struct weft_match_command c)
 	return e.kind == WEFT_MATCH_COMMAND && e.context == c.context ? (int)e.status : -1;
 }
 
+int expose(struct mi *m, struct weft_match_command c)
+{
+	c.flags &= ~WEFT_MATCH_QUIET;
+	return result(m, c);
+}
+
 int enable(struct mi *m)
 {
 	return result(m, (struct weft_match_command) { .op = WEFT_MATCH_ENABLE });

@@ -48,6 +48,11 @@ struct weft_match_event next_ms(struct mi *m, int timeout_ms);
 struct weft_match_event next(struct mi *m);
 /* The status of a command that posts an event; -1 if that is none. */
 int result(struct mi *m, struct weft_match_command c);
+/*
+ * The same of memory for gets, atomic operations and puts at an offset, which end with ENOENT while
+ * it is in no list.
+ */
+int expose(struct mi *m, struct weft_match_command c);
 int enable(struct mi *m);
 
 /* Commands: a use-once buffer for messages of any source, overflow memory, and a message. */
