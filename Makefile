@@ -63,7 +63,7 @@ vm: setup-demo modules tools ## interactive shells on emulated hosts (HOSTS=3, o
 	@scripts/lab/vm $(HOSTS) $(if $(TOPOLOGY),--topology '$(TOPOLOGY)')
 
 .PHONY: bench
-bench: setup-demo modules tools ## speed beside TCP and Soft-RoCE, into bench/results.md (a quarter of an hour)
+bench: setup-demo modules tools ## speed beside TCP and Soft-RoCE, into bench/results.md (three quarters of an hour)
 	@scripts/lab/bench
 
 .PHONY: modules

@@ -603,7 +603,7 @@ TEST_F(matching, L_7_gets_in_order)
 	struct mi *ends[] = { &self->a, &self->b };
 	struct weft_match_event e;
 	unsigned int i, n, over[2] = {};
-	const unsigned int count = 200;
+	const unsigned int count = 60;
 	uint64_t seen = 0;
 
 	for (n = 0; n < 2; n++) {
@@ -615,7 +615,7 @@ TEST_F(matching, L_7_gets_in_order)
 	}
 	for (i = 0; i < count; i++) {
 		for (n = 0; n < 2; n++)
-			ask(ends[n], ends[!n], get(self->to + n * 100000, 20000 + i * 300, 1, i),
+			ask(ends[n], ends[!n], get(self->to + n * 100000, 20000 + i * 1000, 1, i),
 			    (struct weft_match_more) {}, NULL, 0);
 		for (n = 0; n < 2; n++)
 			while (take(ends[n], &e)) {
@@ -630,7 +630,7 @@ TEST_F(matching, L_7_gets_in_order)
 			EXPECT_EQ(0, e.status);
 			EXPECT_EQ(e.length, e.stored);
 		}
-	for (seen = 1; seen < 200; seen++) {
+	for (seen = 1; seen < 60; seen++) {
 		struct weft_match_command c = message(&seen, sizeof(seen), 1, 1);
 
 		c.op = WEFT_MATCH_PUT;
