@@ -13,7 +13,7 @@ use super::{
     lists::Source,
     pull::{Pull, Purpose},
     to::To,
-    EAGER, PULLS,
+    EAGER,
 };
 use crate::proto::{
     envelope::{Address, Body, Envelope},
@@ -199,27 +199,17 @@ impl Interface {
             hwid: peer.hwid,
             ..Event::of(Kind::Received, slot.context, 0)
         };
-        let mut pull = Pull {
-            tag: 0,
-            from: To::now(peer, address),
+        let from = To::now(peer, address);
+        let purpose = Purpose::Message {
+            event,
+            silent: slot.has(slot::SILENT),
+        };
+        let pull = Pull {
             cookie: slot.ignore,
             granted: true,
-            purpose: Purpose::Message {
-                event,
-                silent: slot.has(slot::SILENT),
-            },
-            address: slot.address,
-            length: slot.length,
-            whole: slot.length,
-            asked: 0,
-            stored: 0,
-            status: 0,
-            chunks: Pull::chunks(slot.length)?,
+            ..Pull::new(from, purpose, slot.address, slot.length)?
         };
-        let mut state = self.state.lock();
-        pull.tag = state.next_tag();
-        let mut places = state.pulls.iter_mut().take(PULLS);
-        *places.find(|place| place.is_none()).ok_or(EBUSY)? = Some(pull);
+        self.state.lock().begin_pull(pull)?;
         Ok(true)
     }
 }

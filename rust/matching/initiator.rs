@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an interface begins: messages, gets and atomic operations, from slots of its ring to the event that they are over.
+//! What an interface begins: messages, gets and atomic operations, from slots of its ring to the event that they are
+//! over.
 //!
 //! The bytes of a short message, and the operands of an atomic operation, are copied when it begins, so that it can be
-//! sent again after NO_SPACE whatever has become of the memory of the process; those of a long message are read when its
-//! target asks for them. What is got is a [`Pull`].
+//! sent again after NO_SPACE whatever has become of the memory of the process; those of a long message are read when
+//! its target asks for them. What is got is a [`Pull`].
 
 use super::{
     interface::{Interface, Worker},
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::{
     proto::{
-        envelope::{self, Address, Envelope},
+        envelope::{self, Address},
         matching::{atomic::Change, retry::Class},
         slot::{self, Event, Kind, More, Op, Slot, BYTES, WORDS},
     },
@@ -242,20 +243,7 @@ impl Interface {
         let Some((address, length)) = wanted.gets else {
             return Ok(None);
         };
-        Ok(Some(Pull {
-            tag: 0,
-            from: to,
-            cookie: 0,
-            granted: false,
-            purpose: Purpose::Operation(0),
-            address,
-            length,
-            whole: length,
-            asked: 0,
-            stored: 0,
-            status: 0,
-            chunks: Pull::chunks(length)?,
-        }))
+        Ok(Some(Pull::new(to, Purpose::Operation(0), address, length)?))
     }
 
     /// Copies the bytes that go with an operation, and behind them what is compared with.
@@ -319,12 +307,7 @@ impl Interface {
         };
         // The answer may come before this goes on.
         operation.phase = Phase::Sent;
-        let envelope = Envelope {
-            to: to.address,
-            from: self.address,
-            cookie: id.0,
-            body: operation.body(first),
-        };
+        let envelope = to.envelope(self.address, id.0, operation.body(first));
         let payload = operation.payload;
         // No other frees it: that is the thread's.
         let bytes = core::mem::replace(&mut operation.bytes, Bytes::Pulled);
@@ -351,7 +334,7 @@ impl Interface {
     /// Decides what becomes of operations whose session is lost, and tells the program of those that are over. Returns
     /// whether there were any.
     pub(super) fn end(&self, worker: &mut Worker) -> bool {
-        let (later, mut any) = self.state.lock().lose(clock::now_ms());
+        let (later, mut any) = self.state.lock().lose(clock::now_ms);
         worker.later = later;
         for n in 0..OPERATIONS {
             let mut state = self.state.lock();

@@ -113,14 +113,7 @@ impl Interface {
         }
         let status = bindings::ENXIO as u8;
         let mut state = self.state.lock();
-        let say = |to: &To, cookie, body| {
-            to.peer.reply(&Envelope {
-                to: to.address,
-                from: self.address,
-                cookie,
-                body,
-            });
-        };
+        let say = |to: &To, cookie, body| to.reply(self.address, cookie, body);
         let done = Body::Done { status, length: 0 };
         for pull in state.pulls.iter_mut().filter_map(Option::take) {
             // What is granted later finds no interface, and is answered then.

@@ -291,8 +291,8 @@ impl Lists {
         self.run(peers);
     }
 
-    /// Frees some of the entries of an interface that is being closed. If there are no more, its number is free, and with
-    /// it the most that it could have had.
+    /// Frees some of the entries of an interface that is being closed. If there are no more, its number is free, and
+    /// with it the most that it could have had.
     pub(super) fn clear(&mut self, peers: &dyn Peers, number: u16) -> Cleared {
         let Some(place) = self.places.get_mut(usize::from(number)) else {
             return Cleared::All;
@@ -530,9 +530,15 @@ impl Lists {
                     order: Order::DONE,
                     resume: Resume::None,
                 },
-                None => part
-                    .engine
-                    .execute(&mut place.endpoint, &job.request.work, now_ns()),
+                None => {
+                    let now = match job.request.work {
+                        Work::Command(_) => now_ns(),
+                        // Nothing that a message does depends on it.
+                        Work::Message(_) => 0,
+                    };
+                    part.engine
+                        .execute(&mut place.endpoint, &job.request.work, now)
+                }
             };
             self.tell(peers, reply.resume, number);
             let message = match job.request.work {

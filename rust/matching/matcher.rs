@@ -303,8 +303,7 @@ impl Matcher {
 
     /// Tells all hosts that an interface is closed.
     pub(super) fn say_gone(&self, interface: Address) {
-        let mut n = 0;
-        while let Some(peer) = self.peer(n) {
+        self.each(|peer| {
             if peer.has_session() {
                 peer.reply(&Envelope {
                     to: NOWHERE,
@@ -313,11 +312,11 @@ impl Matcher {
                     body: Body::Gone,
                 });
             }
-            n += 1;
-        }
+        });
     }
 
-    /// Ends what interfaces have begun with one that is closed. One after the other: this takes as long as there are many.
+    /// Ends what interfaces have begun with one that is closed. One after the other: this takes as long as there are
+    /// many.
     fn gone(&self, peer: &Arc<Peer>, interface: Address) {
         let is_closed = |to: &To| Arc::ptr_eq(&to.peer, peer) && to.address == interface;
         for number in 0..ENDPOINTS {

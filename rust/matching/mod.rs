@@ -7,9 +7,9 @@
 //! interface, a page fault or a full event ring, takes long in its thread. The lists of all interfaces of a port, and
 //! their turns, are one object with one lock ([`lists`]), under which nothing is copied, posted or sent.
 //!
-//! A host that is sent something is a [`peer`](peer::Peer): a channel to it, and one from it, as other clients in the kernel have,
-//! and a work item that takes what has come and gives it to the interfaces. This module must not know links, routes
-//! or `channel`, nor files. Documentation/matching.rst describes it.
+//! A host that is sent something is a [`peer`](peer::Peer): a channel to it, and one from it, as other clients in the
+//! kernel have, and a work item that takes what has come and gives it to the interfaces. This module must not know
+//! links, routes or `channel`, nor files. Documentation/matching.rst describes it.
 //!
 //! # Locks
 //!

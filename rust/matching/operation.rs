@@ -101,7 +101,8 @@ impl Operation {
         self.op == Op::Put && is_sent && (self.payload as u64) < self.length
     }
 
-    /// Returns what is said to the target; `first`: it has said all that was said before.
+    /// Returns the body of the request for the target. With `first` all requests of this flow before it are
+    /// acknowledged.
     pub(super) fn body(&self, first: bool) -> Body {
         let message = Message {
             bits: self.bits,

@@ -115,19 +115,21 @@ impl State {
     }
 
     /// Decides what becomes of operations whose session is lost: those that change nothing are done again, later.
-    /// Returns when the next one is, and whether one has begun again; `now` and that time are in milliseconds.
-    pub(super) fn lose(&mut self, now: u64) -> (Option<u64>, bool) {
-        let (mut first, mut begun) = (None, false);
+    /// Returns when the next one is, and whether one has begun again; `now` tells the time, and that one is, in
+    /// milliseconds.
+    pub(super) fn lose(&mut self, now: impl Fn() -> u64) -> (Option<u64>, bool) {
+        let (mut first, mut begun) = (None::<u64>, false);
+        let earlier = |first: Option<u64>, when: u64| Some(first.map_or(when, |at| at.min(when)));
         for n in 0..OPERATIONS {
             let Some(Some(operation)) = self.operations.get_mut(n) else {
                 continue;
             };
             if let Phase::Later(when) = operation.phase {
-                if when <= now {
+                if when <= now() {
                     self.again(n);
                     begun = true;
                 } else {
-                    first = Some(first.map_or(when, |first: u64| first.min(when)));
+                    first = earlier(first, when);
                 }
                 continue;
             }
@@ -137,12 +139,12 @@ impl State {
             }
             match operation.id.and_then(|id| self.pending.lose(id)) {
                 Some(Verdict::Retry(id, _)) => {
-                    let when = now + (RETRY_MS << operation.retries);
+                    let when = now() + (RETRY_MS << operation.retries);
                     operation.id = Some(id);
                     operation.retries += 1;
                     operation.phase = Phase::Later(when);
                     operation.asked = [None; CHUNKS];
-                    first = Some(first.map_or(when, |first: u64| first.min(when)));
+                    first = earlier(first, when);
                 }
                 _ => operation.fail(),
             }

@@ -2,8 +2,8 @@
 
 //! A host that interfaces have to do with: a channel to it, for what they send, and one from it.
 //!
-//! One work item a host connects, takes what comes and gives it to the interfaces, and sends their answers. It waits for
-//! no interface and no other host. When either channel ends, the session does: its number changes, and all that
+//! One work item a host connects, takes what comes and gives it to the interfaces, and sends their answers. It waits
+//! for no interface and no other host. When either channel ends, the session does: its number changes, and all that
 //! is under way is over. This file must not know what envelopes say.
 //!
 //! # The end
@@ -74,9 +74,9 @@ impl Connected {
         })
     }
 
-    /// Returns whether an end by which this host sends is closed by the peer, or its link lost: nothing comes there, and
-    /// what is sent may be the only thing that tells it otherwise. The callback is called when that changes. The caller
-    /// has locked the end.
+    /// Returns whether an end by which this host sends is closed by the peer, or its link lost: nothing comes there,
+    /// and what is sent may be the only thing that tells it otherwise. The callback is called when that changes. The
+    /// caller has locked the end.
     fn is_over(&self) -> bool {
         !self.channel.next().is_err_and(|e| e == EAGAIN)
     }
@@ -145,8 +145,8 @@ pub(super) trait Above: Send + Sync {
     fn connect(&self, to: &weft_destination, waiters: &Arc<WaitQueue>)
         -> Result<KBox<dyn Channel>>;
 
-    /// Takes what a host has sent. `EAGAIN`: its payload cannot be read now, and nothing has become of it. Other errors end
-    /// the session.
+    /// Takes what a host has sent. `EAGAIN`: its payload cannot be read now, and nothing has become of it. Other errors
+    /// end the session.
     fn hear(&self, peer: &Arc<Peer>, what: &Envelope, payload: &Payload<'_>) -> Result;
 
     /// Ends what is under way with a host, whose session is over.
@@ -252,8 +252,8 @@ impl Peer {
         }
     }
 
-    /// Sends an envelope with payload. `ENOTCONN`: there is no connection yet. `EAGAIN`: there is no room. In both cases
-    /// all interfaces are rung when that has changed. `ECONNRESET`: the session is over, or another one.
+    /// Sends an envelope with payload. `ENOTCONN`: there is no connection yet. `EAGAIN`: there is no room. In both
+    /// cases all interfaces are rung when that has changed. `ECONNRESET`: the session is over, or another one.
     pub(super) fn send(self: &Arc<Self>, epoch: u32, what: &Envelope, payload: &[u8]) -> Result {
         let outgoing = self.outgoing.lock();
         if self.epoch() != epoch || self.closed.load(Relaxed) {
@@ -272,7 +272,8 @@ impl Peer {
             sent = transmit(connected, &words, payload);
         }
         if sent.is_err_and(|e| e != EAGAIN) {
-            // The work item finds it out as well, and ends the session: this one, as it does not while the end is locked.
+            // The work item finds it out as well, and ends the session: this one, as it does not while the end is
+            // locked.
             self.end();
             return Err(EAGAIN);
         }
@@ -313,8 +314,8 @@ impl Peer {
         self.hurry();
     }
 
-    /// Takes the channel that the peer has made. A former one is over, and with it the session, as with one that the peer
-    /// has closed.
+    /// Takes the channel that the peer has made. A former one is over, and with it the session, as with one that the
+    /// peer has closed.
     pub(super) fn accept(self: &Arc<Self>, connected: Connected) {
         // First: the work item may end the session meanwhile, because of the same channel.
         let epoch = self.epoch();
@@ -347,7 +348,8 @@ impl Peer {
             .map(|_| epoch)
     }
 
-    /// Ends the session with this number, unless that is over: what was found out about it says nothing of the next one.
+    /// Ends the session with this number, unless that is over: what was found out about it says nothing of the next
+    /// one.
     fn lose(self: &Arc<Self>, epoch: u32) {
         let mut incoming = self.incoming.lock();
         let mut outgoing = self.outgoing.lock();
@@ -394,8 +396,8 @@ impl Peer {
 
     /// Does what there is to be done. Returns whether there is more.
     fn serve(self: &Arc<Self>) -> bool {
-        // Without answers nothing else would tell, and what was sent would wait for ever. Asked first: a peer that closes
-        // it has sent its answers before, which are taken yet.
+        // Without answers nothing else would tell, and what was sent would wait for ever. Asked first: a peer that
+        // closes it has sent its answers before, which are taken yet.
         let over = self.over();
         let done = self.take().and_then(|more| {
             self.connect()?;

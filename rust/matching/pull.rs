@@ -47,8 +47,26 @@ pub(super) struct Pull {
 }
 
 impl Pull {
+    /// Makes one of so many bytes, of which nothing is granted, with the memory of its chunks. `ENOMEM`.
+    pub(super) fn new(from: To, purpose: Purpose, address: u64, length: u64) -> Result<Self> {
+        Ok(Self {
+            tag: 0,
+            from,
+            cookie: 0,
+            granted: false,
+            purpose,
+            address,
+            length,
+            whole: length,
+            asked: 0,
+            stored: 0,
+            status: 0,
+            chunks: Self::chunks(length)?,
+        })
+    }
+
     /// Allocates the memory of the chunks for so many bytes. `ENOMEM`.
-    pub(super) fn chunks(length: u64) -> Result<[Chunk; CHUNKS]> {
+    fn chunks(length: u64) -> Result<[Chunk; CHUNKS]> {
         let mut chunks = [const { Chunk::Copying }; CHUNKS];
         let mut left = length;
         for chunk in &mut chunks {

@@ -12,7 +12,7 @@ use super::{
     CHUNK, CHUNKS, GETS, PULLS,
 };
 use crate::proto::{
-    envelope::{Body, Envelope},
+    envelope::Body,
     matching::outcome::Receipt,
     slot::{Event, Kind},
 };
@@ -23,33 +23,23 @@ impl Interface {
     pub(super) fn begin_pull(&self, receipt: &Receipt) -> Result {
         let header = &receipt.header;
         let peer = self.peer_of(header.source).ok_or(ENODEV)?;
-        let chunks = Pull::chunks(receipt.length)?;
         let event = Event {
             flags: flags(receipt.unlinked, receipt.is_truncated()),
             address: receipt.address,
             ..self.of_header(Kind::Received, receipt.context, 0, header)
         };
-        let mut state = self.state.lock();
-        let tag = state.next_tag();
-        let mut places = state.pulls.iter_mut().take(PULLS);
-        *places.find(|place| place.is_none()).ok_or(EBUSY)? = Some(Pull {
-            tag,
-            from: To::now(peer, Source(header.source).address()),
+        let from = To::now(peer, Source(header.source).address());
+        let purpose = Purpose::Message {
+            event,
+            silent: !receipt.full,
+        };
+        let pull = Pull {
             cookie: header.cookie,
             granted: true,
-            purpose: Purpose::Message {
-                event,
-                silent: !receipt.full,
-            },
-            address: receipt.address,
-            length: receipt.length,
             whole: header.length,
-            asked: 0,
-            stored: 0,
-            status: 0,
-            chunks,
-        });
-        Ok(())
+            ..Pull::new(from, purpose, receipt.address, receipt.length)?
+        };
+        self.state.lock().begin_pull(pull)
     }
 
     /// Goes on with all that is pulled: stores what has come, asks for more, ends it. Returns whether there was
@@ -126,17 +116,12 @@ impl Interface {
             }
         }
         pull.asked += u64::from(length);
-        let envelope = Envelope {
-            to: pull.from.address,
-            from: self.address,
-            cookie: pull.cookie,
-            body: Body::Pull {
-                offset,
-                length,
-                chunk: n as u64 | (chunk as u64) << 16 | u64::from(pull.tag) << 32,
-            },
+        let body = Body::Pull {
+            offset,
+            length,
+            chunk: n as u64 | (chunk as u64) << 16 | u64::from(pull.tag) << 32,
         };
-        pull.from.peer.reply(&envelope);
+        pull.from.reply(self.address, pull.cookie, body);
         true
     }
 
@@ -196,15 +181,9 @@ impl Interface {
     /// Tells the other end that no more is pulled, if it waits for that.
     fn say_over(&self, pull: &Pull, status: u32, stored: u64) {
         if matches!(pull.purpose, Purpose::Message { .. }) || pull.cookie != 0 {
-            pull.from.peer.reply(&Envelope {
-                to: pull.from.address,
-                from: self.address,
-                cookie: pull.cookie,
-                body: Body::Done {
-                    status: status as u8,
-                    length: stored,
-                },
-            });
+            let (status, length) = (status as u8, stored);
+            let body = Body::Done { status, length };
+            pull.from.reply(self.address, pull.cookie, body);
         }
     }
 }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     proto::{
-        envelope::{Body, Envelope},
+        envelope::Body,
         matching::{
             atomic::Change,
             outcome::Receipt,
@@ -182,15 +182,8 @@ impl Interface {
         let all = first as u64 == length;
         let bytes = values.as_deref().unwrap_or(&worker.bounce);
         let sent = read.map_err(Some).and_then(|()| {
-            let envelope = Envelope {
-                to: to.address,
-                from: self.address,
-                cookie,
-                body: Body::Granted {
-                    length,
-                    grant: if all { 0 } else { number },
-                },
-            };
+            let grant = if all { 0 } else { number };
+            let envelope = to.envelope(self.address, cookie, Body::Granted { length, grant });
             let payload = bytes.get(..first).unwrap_or(&[]);
             match to.peer.send(to.epoch, &envelope, payload) {
                 Err(e) if e == ECONNRESET => Err(Some(e)),
@@ -218,15 +211,8 @@ impl Interface {
         drop(state);
         // In another session the initiator may have begun it again.
         if let Some(status) = over.filter(|status| *status != 0 && !to.is_lost()) {
-            to.peer.reply(&Envelope {
-                to: to.address,
-                from: self.address,
-                cookie,
-                body: Body::Done {
-                    status: status as u8,
-                    length: 0,
-                },
-            });
+            let (status, length) = (status as u8, 0);
+            to.reply(self.address, cookie, Body::Done { status, length });
         }
         !again
     }

@@ -166,6 +166,14 @@ impl State {
         self.carries.remove(0).ok()
     }
 
+    /// Begins the pull of a message. `EBUSY`: there is no place.
+    pub(super) fn begin_pull(&mut self, mut pull: Pull) -> Result {
+        pull.tag = self.next_tag();
+        let mut places = self.pulls.iter_mut().take(PULLS);
+        *places.find(|place| place.is_none()).ok_or(EBUSY)? = Some(pull);
+        Ok(())
+    }
+
     /// Returns whether there is a place for the pull of a message.
     pub(super) fn can_pull(&self) -> bool {
         self.pulls.iter().take(PULLS).any(Option::is_none)

@@ -10,10 +10,7 @@ use super::{
     to::{Asked, To},
     CHUNKS, GRANTS, OPERATIONS,
 };
-use crate::{
-    proto::envelope::{Body, Envelope},
-    sys::errno::ECONNRESET,
-};
+use crate::{proto::envelope::Body, sys::errno::ECONNRESET};
 use kernel::prelude::*;
 
 /// What was asked for, and of which memory.
@@ -49,12 +46,8 @@ impl Interface {
             None => Err(EINVAL),
         };
         let status = read.map_or_else(|e| errno(e) as u8, |()| 0);
-        let envelope = Envelope {
-            to: supply.to.address,
-            from: self.address,
-            cookie: supply.cookie,
-            body: Body::Data { chunk, status },
-        };
+        let body = Body::Data { chunk, status };
+        let envelope = supply.to.envelope(self.address, supply.cookie, body);
         let bytes = worker.bounce.get(..length as usize).unwrap_or(&[]);
         let payload = if status == 0 { bytes } else { &[] };
         let sent = supply.to.peer.send(supply.to.epoch, &envelope, payload);

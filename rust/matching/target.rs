@@ -170,8 +170,8 @@ impl Interface {
         }
     }
 
-    /// Returns how many messages are pulled into buffers with a context, or got from them: what was unlinked is used until
-    /// they are over.
+    /// Returns how many messages are pulled into buffers with a context, or got from them: what was unlinked is used
+    /// until they are over.
     fn pulled_with(&self, context: u64) -> u64 {
         let state = self.state.lock();
         let of = |event: &Event| event.context == context;

@@ -3,7 +3,7 @@
 //! An interface of a host, in a session with it. This file must not know what is sent there.
 
 use super::peer::Peer;
-use crate::proto::envelope::Address;
+use crate::proto::envelope::{Address, Body, Envelope};
 use kernel::sync::Arc;
 
 /// An interface that something is sent to, in a session.
@@ -33,6 +33,21 @@ impl To {
     /// Returns whether it is this interface of a host, which says something.
     pub(super) fn says(&self, peer: &Arc<Peer>, endpoint: u16) -> bool {
         Arc::ptr_eq(&self.peer, peer) && self.address.endpoint == endpoint
+    }
+
+    /// Makes an envelope for it.
+    pub(super) fn envelope(&self, from: Address, cookie: u64, body: Body) -> Envelope {
+        Envelope {
+            to: self.address,
+            from,
+            cookie,
+            body,
+        }
+    }
+
+    /// Sends it an answer, now or later.
+    pub(super) fn reply(&self, from: Address, cookie: u64, body: Body) {
+        self.peer.reply(&self.envelope(from, cookie, body));
     }
 
     /// Returns whether the session is over.
