@@ -38,8 +38,8 @@ pub const REGION_ORDER: u64 = FI_ORDER_RAW
     | FI_ORDER_ATOMIC_RAW
     | FI_ORDER_ATOMIC_WAR
     | FI_ORDER_ATOMIC_WAW;
-/// Up to how many bytes: behind a write, and read; behind a read, and written; behind a write, and written. What is longer
-/// is not written at once, but pulled; behind what was read integers alone are written in order.
+/// Up to how many bytes: behind a write, and read; behind a read, and written; behind a write, and written. What is
+/// longer is not written at once, but pulled; behind what was read integers alone are written in order.
 pub const ORDERED: [usize; 3] = [EAGER, ATOMIC, EAGER];
 /// The way to name memory of version 1.4 that is left to newer ones: addresses, and keys of the provider.
 const BASIC: c_int = 1 << 0;

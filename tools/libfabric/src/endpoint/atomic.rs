@@ -49,11 +49,42 @@ unsafe fn valid(datatype: u32, op: u32, kind: Kind, count: *mut usize) -> c_int 
 
 // SAFETY, of all of these: as in `messages.rs`.
 
+/// Changes integers: operands, what is compared, and where it is told what they were.
+unsafe fn act(
+    ep: *mut FidEp,
+    place: Place,
+    kind: Kind,
+    [values, compared, results]: [Counted; 3],
+    (datatype, op): (u32, u32),
+    context: *mut c_void,
+) -> isize {
+    let ep = core_of!(ep, FidEp, Endpoint);
+    let far = ep.place(place, kind, context);
+    let asked = Asked { datatype, op, kind, values, compared, results, count: None };
+    // SAFETY: As above.
+    told(unsafe { ep.change(&far, &asked) })
+}
+
+/// Changes those that a message names, with its flags: what is compared, and where it is told what they were.
+unsafe fn act_by(
+    ep: *mut FidEp,
+    (msg, flags): (*const MsgAtomic, u64),
+    kind: Kind,
+    sides: (Counted, Counted),
+) -> isize {
+    let ep = core_of!(ep, FidEp, Endpoint);
+    // SAFETY: As above.
+    told(unsafe {
+        let asked = ep.asked_by(msg, flags, kind, sides);
+        asked.and_then(|(far, asked)| ep.change(&far, &asked))
+    })
+}
+
 unsafe extern "C" fn write(
     ep: *mut FidEp,
     buf: *const c_void,
     count: usize,
-    desc: *mut c_void,
+    _desc: *mut c_void,
     to: FiAddr,
     addr: u64,
     key: u64,
@@ -61,9 +92,10 @@ unsafe extern "C" fn write(
     op: u32,
     context: *mut c_void,
 ) -> isize {
-    let (values, mut desc) = (one(buf, count), desc);
+    let place = Place { to, addr, key };
+    let values = one(buf, count);
     // SAFETY: As above.
-    unsafe { writev(ep, &values, &mut desc, 1, to, addr, key, datatype, op, context) }
+    unsafe { act(ep, place, Kind::Base, [(&values, 1), NONE, NONE], (datatype, op), context) }
 }
 
 unsafe extern "C" fn writev(
@@ -78,21 +110,14 @@ unsafe extern "C" fn writev(
     op: u32,
     context: *mut c_void,
 ) -> isize {
-    let ep = core_of!(ep, FidEp, Endpoint);
-    let (kind, values) = (Kind::Base, (iov, count));
-    let far = ep.place(Place { to, addr, key }, kind, context);
-    let asked = Asked { datatype, op, kind, values, compared: NONE, results: NONE, count: None };
+    let place = Place { to, addr, key };
     // SAFETY: As above.
-    told(unsafe { ep.change(&far, &asked) })
+    unsafe { act(ep, place, Kind::Base, [(iov, count), NONE, NONE], (datatype, op), context) }
 }
 
 unsafe extern "C" fn writemsg(ep: *mut FidEp, msg: *const MsgAtomic, flags: u64) -> isize {
-    let ep = core_of!(ep, FidEp, Endpoint);
     // SAFETY: As above.
-    told(unsafe {
-        let asked = ep.asked_by(msg, flags, Kind::Base, (NONE, NONE));
-        asked.and_then(|(far, asked)| ep.change(&far, &asked))
-    })
+    unsafe { act_by(ep, (msg, flags), Kind::Base, (NONE, NONE)) }
 }
 
 unsafe extern "C" fn inject(
@@ -129,11 +154,11 @@ unsafe extern "C" fn readwrite(
     op: u32,
     context: *mut c_void,
 ) -> isize {
-    let (values, mut results) = (one(buf, count), one(result, count));
-    let (none, results) = (null_mut(), &raw mut results);
+    let place = Place { to, addr, key };
+    let (values, results) = (one(buf, count), one(result, count));
     // SAFETY: As above.
     unsafe {
-        readwritev(ep, &values, none, 1, results, none, 1, to, addr, key, datatype, op, context)
+        act(ep, place, Kind::Fetch, [(&values, 1), NONE, (&results, 1)], (datatype, op), context)
     }
 }
 
@@ -152,13 +177,10 @@ unsafe extern "C" fn readwritev(
     op: u32,
     context: *mut c_void,
 ) -> isize {
-    let ep = core_of!(ep, FidEp, Endpoint);
-    let (kind, values) = (Kind::Fetch, (iov, count));
-    let far = ep.place(Place { to, addr, key }, kind, context);
+    let place = Place { to, addr, key };
     let results = (results.cast_const(), result_count);
-    let asked = Asked { datatype, op, kind, values, compared: NONE, results, count: None };
     // SAFETY: As above.
-    told(unsafe { ep.change(&far, &asked) })
+    unsafe { act(ep, place, Kind::Fetch, [(iov, count), NONE, results], (datatype, op), context) }
 }
 
 unsafe extern "C" fn readwritemsg(
@@ -169,13 +191,9 @@ unsafe extern "C" fn readwritemsg(
     result_count: usize,
     flags: u64,
 ) -> isize {
-    let ep = core_of!(ep, FidEp, Endpoint);
     let results = (results.cast_const(), result_count);
     // SAFETY: As above.
-    told(unsafe {
-        let asked = ep.asked_by(msg, flags, Kind::Fetch, (NONE, results));
-        asked.and_then(|(far, asked)| ep.change(&far, &asked))
-    })
+    unsafe { act_by(ep, (msg, flags), Kind::Fetch, (NONE, results)) }
 }
 
 unsafe extern "C" fn compwrite(
@@ -194,14 +212,18 @@ unsafe extern "C" fn compwrite(
     op: u32,
     context: *mut c_void,
 ) -> isize {
-    let (values, compared) = (one(buf, count), one(compare, count));
-    let (none, mut results) = (null_mut(), one(result, count));
-    let results = &raw mut results;
+    let place = Place { to, addr, key };
+    let (values, results) = (one(buf, count), one(result, count));
+    let compared = one(compare, count);
     // SAFETY: As above.
     unsafe {
-        compwritev(
-            ep, &values, none, 1, &compared, none, 1, results, none, 1, to, addr, key, datatype,
-            op, context,
+        act(
+            ep,
+            place,
+            Kind::Compare,
+            [(&values, 1), (&compared, 1), (&results, 1)],
+            (datatype, op),
+            context,
         )
     }
 }
@@ -224,14 +246,12 @@ unsafe extern "C" fn compwritev(
     op: u32,
     context: *mut c_void,
 ) -> isize {
-    let ep = core_of!(ep, FidEp, Endpoint);
-    let (kind, values) = (Kind::Compare, (iov, count));
-    let far = ep.place(Place { to, addr, key }, kind, context);
-    let compared = (compared, compare_count);
-    let results = (results.cast_const(), result_count);
-    let asked = Asked { datatype, op, kind, values, compared, results, count: None };
+    let place = Place { to, addr, key };
+    let (compared, results) = ((compared, compare_count), (results.cast_const(), result_count));
     // SAFETY: As above.
-    told(unsafe { ep.change(&far, &asked) })
+    unsafe {
+        act(ep, place, Kind::Compare, [(iov, count), compared, results], (datatype, op), context)
+    }
 }
 
 unsafe extern "C" fn compwritemsg(
@@ -245,13 +265,9 @@ unsafe extern "C" fn compwritemsg(
     result_count: usize,
     flags: u64,
 ) -> isize {
-    let ep = core_of!(ep, FidEp, Endpoint);
     let sides = ((compared, compare_count), (results.cast_const(), result_count));
     // SAFETY: As above.
-    told(unsafe {
-        let asked = ep.asked_by(msg, flags, Kind::Compare, sides);
-        asked.and_then(|(far, asked)| ep.change(&far, &asked))
-    })
+    unsafe { act_by(ep, (msg, flags), Kind::Compare, sides) }
 }
 
 unsafe extern "C" fn writevalid(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What a program asks of integers in a region, as libfabric has it: pieces, and how many there are in each; and whether
-//! that makes sense.
+//! What a program asks of integers in a region, as libfabric has it: pieces, and how many there are in each; and
+//! whether that makes sense.
 
 use super::area::length;
 use super::remote::Parts;
