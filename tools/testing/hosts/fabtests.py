@@ -39,8 +39,8 @@ EXCLUDED = {
     r"^fi_av_test": "addresses of the Internet, one after the other; shm, sm2 and lpp leave it out, too",
 }
 # A program allocates and clears, twice for each message of a window, as many bytes as the longest message of any test
-# has: 1 GiB in all, of which two programs need most of a host's memory, and which takes seconds. These words make it less. A test
-# of one size is given that which it has in any case. Some can be told neither (see ofi.prepared).
+# has: 1 GiB in all, of which two programs need most of a host's memory, and which takes seconds. These words make it
+# less. A test of one size is given that which it has in any case. Some can be told neither (see ofi.prepared).
 LESS = {
     r"_pingpong": ("-W", 1),
     r"_bw": ("-W", 16),

@@ -97,6 +97,13 @@ def stopped(bench):
             raise Mismatch(f"it found other bytes: {job.wait(5)}")
 
 
+def plug(lab):
+    """The cable of h1 is back."""
+    lab.fabric.link("up", "h1:0")
+    for name in ("h1", "h2"):
+        lab[name].wait_link("ready")
+
+
 @test("L-7: messages end with an error when their link, peer or port goes, and the next ones arrive")
 def losses(bench):
     lab = prepared(bench.pair())
@@ -115,9 +122,7 @@ def losses(bench):
                     arrived, error = map(int, sender.wait(60).must().out.split())
                 if error not in (ECONNRESET, EHOSTUNREACH) or not arrived:
                     raise Mismatch(f"{name}: {arrived} messages of {size} bytes, then {error}")
-                lab.fabric.link("up", "h1:0")
-                for host in (h1, h2):
-                    host.wait_link("ready")
+                plug(lab)
                 # The interfaces are there as before.
                 arrive(h1, address, size, 5)
                 if not job.running:
@@ -135,9 +140,7 @@ def once(bench):
                 time.sleep(0.5 + n / 10)
                 lab.fabric.link("down", "h1:0")
                 added, error = map(int, adder.wait(60).must().out.split())
-            lab.fabric.link("up", "h1:0")
-            for host in (h1, h2):
-                host.wait_link("ready")
+            plug(lab)
             reads, failed, number = map(int, h1.out(matcher("read", 0, address, 0), 60).split())
             bench.note(f"{added} added, then {error}; {number - before} more than before")
             if error not in (ECONNRESET, EHOSTUNREACH) or not added or (reads, failed) != (1, 0):
@@ -160,9 +163,7 @@ def gets_again(bench):
             for _ in range(3):
                 time.sleep(0.7)
                 lab.fabric.link("down", "h1:0")
-                lab.fabric.link("up", "h1:0")
-                for host in (h1, h2):
-                    host.wait_link("ready")
+                plug(lab)
             reads, error, number = map(int, reader.wait(60).must().out.split())
         bench.note(f"{reads} reads")
         if error or number != 7 or reads < 10:
@@ -186,9 +187,7 @@ def unanswered(bench):
             since = time.monotonic()
             told = sender.wait(20 * kernel.patience()).must().out.split()
             took = time.monotonic() - since
-    lab.fabric.link("up", "h1:0")
-    for host in (h1, h2):
-        host.wait_link("ready")
+    plug(lab)
     if told != ["0", str(ECONNRESET)] or took > SOON * kernel.patience():
         raise Mismatch(f"{told} after {took:.1f} s")
 

@@ -108,7 +108,6 @@ TEST_F(matching, L_6_starts_disabled)
 	EXPECT_EQ(WEFT_MATCH_SENT, e.kind);
 	EXPECT_EQ(ESHUTDOWN, e.status);
 	EXPECT_EQ(1, e.context);
-	c.flags &= ~WEFT_MATCH_QUIET;
 	EXPECT_EQ(0, result(&self->b, c));
 	EXPECT_EQ(0, enable(&self->b));
 	put(&self->a, &self->b, message(self->from, 8, 5, 2), true);
@@ -545,7 +544,7 @@ TEST_F(matching, L_7_gets)
 
 	ASSERT_EQ(0, enable(&self->b));
 	fill(self->from, MOST, 5);
-	EXPECT_EQ(0, expose(&self->b, region(self->from, MOST, 1, 30)));
+	EXPECT_EQ(0, result(&self->b, region(self->from, MOST, 1, 30)));
 	for (i = 0; i < 2 * ARRAY_SIZE(sizes); i++) {
 		size_t n = sizes[i / 2], at = i % 2 ? (MOST - n) / 3 : 0;
 
@@ -574,7 +573,7 @@ TEST_F(matching, L_7_gets)
 	EXPECT_EQ(i, *word(&self->b, WEFT_MATCH_RECEIVED_AT));
 	EXPECT_EQ(i, *word(&self->a, WEFT_MATCH_SENT_AT));
 	/* More than there is, and a buffer that is used up. */
-	EXPECT_EQ(0, expose(&self->b, region(self->from, 70000, 2, 31)));
+	EXPECT_EQ(0, result(&self->b, region(self->from, 70000, 2, 31)));
 	ask(&self->a, &self->b, get(self->to, MOST, 2, 1),
 	    (struct weft_match_more) { .offset = 1000 }, NULL, 0);
 	e = next(&self->a);
@@ -588,7 +587,7 @@ TEST_F(matching, L_7_gets)
 
 		once.flags |= WEFT_MATCH_READABLE | WEFT_MATCH_READ_ONLY;
 		if (!i)
-			EXPECT_EQ(0, expose(&self->b, once));
+			EXPECT_EQ(0, result(&self->b, once));
 		ask(&self->a, &self->b, get(self->to, 100, 3, i), (struct weft_match_more) {},
 		    NULL, 0);
 		EXPECT_EQ(i ? ENOENT : 0, next(&self->a).status);
@@ -611,7 +610,7 @@ TEST_F(matching, L_7_gets_in_order)
 
 		ASSERT_EQ(0, enable(ends[n]));
 		c.flags |= WEFT_MATCH_SILENT;
-		ASSERT_EQ(0, expose(ends[n], c));
+		ASSERT_EQ(0, result(ends[n], c));
 	}
 	for (i = 0; i < count; i++) {
 		for (n = 0; n < 2; n++)
@@ -655,7 +654,7 @@ TEST_F(matching, L_7_puts_at_an_offset)
 
 	ASSERT_EQ(0, enable(&self->b));
 	command(&self->b, overflow(slab, 1 << 16, 50));
-	EXPECT_EQ(0, expose(&self->b, region(self->to, MOST, 1, 30)));
+	EXPECT_EQ(0, result(&self->b, region(self->to, MOST, 1, 30)));
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		size_t n = sizes[i], at = (MOST - n) / 3;
 
@@ -782,7 +781,7 @@ TEST_F(matching, L_7_atomics)
 	unsigned int i, k, way;
 
 	ASSERT_EQ(0, enable(&self->b));
-	EXPECT_EQ(0, expose(&self->b, region(self->to + WT_PAGE - 64, 8192, 1, 30)));
+	EXPECT_EQ(0, result(&self->b, region(self->to + WT_PAGE - 64, 8192, 1, 30)));
 	for (i = 0; i < ARRAY_SIZE(all); i++)
 		for (k = 0; k < ARRAY_SIZE(counts); k++)
 			for (way = 0; way < 4; way++)
@@ -808,7 +807,7 @@ TEST_F(matching, L_7_atomics_of_many)
 		ASSERT_EQ(0, mi_open(&at[n], 1, 0));
 		ASSERT_EQ(0, enable(&at[n]));
 		r.flags |= WEFT_MATCH_SILENT;
-		ASSERT_EQ(0, expose(&at[n], r));
+		ASSERT_EQ(0, result(&at[n], r));
 	}
 	for (n = 0; n < 3; n++)
 		ASSERT_EQ(0, mi_open(&from[n], 0, 0));
@@ -878,14 +877,14 @@ TEST_F(matching, L_7_refused)
 
 	ASSERT_EQ(0, enable(&self->b));
 	memset(self->to, 0, 64);
-	EXPECT_EQ(0, expose(&self->b, region(self->to, 64, 1, 1)));
+	EXPECT_EQ(0, result(&self->b, region(self->to, 64, 1, 1)));
 	c = region(self->to, 64, 2, 2);
 	c.flags |= WEFT_MATCH_READ_ONLY;
-	EXPECT_EQ(0, expose(&self->b, c));
+	EXPECT_EQ(0, result(&self->b, c));
 	c = region(self->to, 64, 3, 3);
 	c.flags &= ~WEFT_MATCH_READABLE;
-	EXPECT_EQ(0, expose(&self->b, c));
-	EXPECT_EQ(0, expose(&self->b, region(gone, MOST, 4, 4)));
+	EXPECT_EQ(0, result(&self->b, c));
+	EXPECT_EQ(0, result(&self->b, region(gone, MOST, 4, 4)));
 	memset(self->from, 0, MOST);
 	for (i = 0; i < ARRAY_SIZE(all); i++) {
 		struct weft_match_more more = {
@@ -930,8 +929,8 @@ TEST_F(matching, L_4_get_of_a_page_that_does_not_come)
 	ASSERT_EQ(0, mi_open(&late, 1, 0));
 	ASSERT_EQ(0, enable(&late));
 	ASSERT_EQ(0, enable(&self->b));
-	EXPECT_EQ(0, expose(&late, region(at, FF_PAGES * FF_PAGE, 0, 1)));
-	EXPECT_EQ(0, expose(&self->b, region(self->from, MOST, 0, 1)));
+	EXPECT_EQ(0, result(&late, region(at, FF_PAGES * FF_PAGE, 0, 1)));
+	EXPECT_EQ(0, result(&self->b, region(self->from, MOST, 0, 1)));
 	ff_set(&file, 0, FF_LATE);
 	ask(&self->a, &late, get(self->to + 65536, 100, 0, 50), (struct weft_match_more) {}, NULL,
 	    0);

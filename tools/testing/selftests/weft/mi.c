@@ -164,20 +164,14 @@ struct weft_match_event next(struct mi *m)
 	return next_ms(m, SOON);
 }
 
-/* The status of a command that posts an event; -1 if that is none. */
 int result(struct mi *m, struct weft_match_command c)
 {
 	struct weft_match_event e;
 
+	c.flags &= ~WEFT_MATCH_QUIET;
 	command(m, c);
 	e = next(m);
 	return e.kind == WEFT_MATCH_COMMAND && e.context == c.context ? (int)e.status : -1;
-}
-
-int expose(struct mi *m, struct weft_match_command c)
-{
-	c.flags &= ~WEFT_MATCH_QUIET;
-	return result(m, c);
 }
 
 int enable(struct mi *m)

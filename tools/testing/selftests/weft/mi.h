@@ -46,13 +46,12 @@ bool take_late(struct mi *m, struct weft_match_event *e, unsigned int spins);
 /* The next event; kind 0 if there is none for @timeout_ms, or for SOON. */
 struct weft_match_event next_ms(struct mi *m, int timeout_ms);
 struct weft_match_event next(struct mi *m);
-/* The status of a command that posts an event; -1 if that is none. */
-int result(struct mi *m, struct weft_match_command c);
 /*
- * The same of memory for gets, atomic operations and puts at an offset, which end with ENOENT while
- * it is in no list.
+ * The status of a command, whose event is waited for; -1 if the next event is another one. Memory
+ * for gets, atomic operations and puts at an offset is in a list only then: before, they end with
+ * ENOENT.
  */
-int expose(struct mi *m, struct weft_match_command c);
+int result(struct mi *m, struct weft_match_command c);
 int enable(struct mi *m);
 
 /* Commands: a use-once buffer for messages of any source, overflow memory, and a message. */

@@ -60,7 +60,7 @@ static bool before_more(void)
 
 	/* What became of the message. */
 	is_there = is_there && next_ms(&ends[1], NTH_READY_MS).kind == WEFT_MATCH_RECEIVED;
-	return is_there && !expose(&ends[1], region(there, sizeof(there), 1, 1));
+	return is_there && !result(&ends[1], region(there, sizeof(there), 1, 1));
 }
 
 static long more(uint8_t op, uint8_t operation)
