@@ -188,6 +188,15 @@ impl KernelEnd {
     /// was read. `EPIPE`: likewise, but the peer has closed its end without that. Other errors as those of
     /// [`Self::send`].
     pub(crate) fn next(&self) -> Result<(u64, u32)> {
+        self.look_for(true)
+    }
+
+    /// As [`Self::next`], but the waiters are not woken when a message comes.
+    pub(crate) fn look(&self) -> Result<(u64, u32)> {
+        self.look_for(false)
+    }
+
+    fn look_for(&self, arms: bool) -> Result<(u64, u32)> {
         let mut incoming = self.incoming.try_lock().ok_or(EBUSY)?;
         if let Some(message) = incoming.now {
             return Ok((message.tag, message.len));
@@ -209,10 +218,15 @@ impl KernelEnd {
                 Next::Nothing if closed => return Err(EPIPE),
                 Next::Nothing => {}
             }
-            // The peer may wait for the last of its credit.
-            receiver.flush(&peer);
+            if arms {
+                // The peer may wait for the last of its credit.
+                receiver.flush(&peer);
+            }
             if receiver.needs_kick(&own, &peer) {
                 self.kick();
+            }
+            if !arms {
+                break;
             }
             self.note(offset_of!(weft_chan_user, consumed), receiver.consumed());
             if self.channel.poll(&self.node, events::IN) & events::IN == 0 {

@@ -7,7 +7,7 @@ use super::{
     file::Role,
 };
 use crate::{
-    matching::{Open, Shape, Wanted},
+    matching::{self, Open, Shape, Wanted},
     proto::matching::TRAFFIC_CLASSES,
     sys::ext::{self, weft_match_kick, weft_match_open},
 };
@@ -42,7 +42,12 @@ pub(super) fn open(call: &Call<'_>, mut open: weft_match_open) -> Result {
 
 /// `WEFT_MATCH_KICK`.
 pub(super) fn kick(call: &Call<'_>, kick: weft_match_kick) -> Result {
-    check(kick.flags == 0)?;
-    call.file.interface()?.kick();
+    let what = match kick.flags {
+        0 => matching::Call::Look,
+        ext::WEFT_MATCH_POLL => matching::Call::Poll,
+        ext::WEFT_MATCH_REST => matching::Call::Rest,
+        _ => return Err(EINVAL),
+    };
+    call.file.interface()?.kick(what);
     Ok(())
 }

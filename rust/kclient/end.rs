@@ -51,6 +51,10 @@ impl client::Channel for End {
         self.end.next()
     }
 
+    fn look(&self) -> Result<(u64, u32)> {
+        self.end.look()
+    }
+
     fn read(&self, from: usize, to: &mut [u8]) -> Result {
         self.end.read(from, to)
     }

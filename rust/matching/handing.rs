@@ -146,12 +146,12 @@ impl Interface {
     }
 
     /// Stores a message that the program matches, and tells it so.
-    pub(super) fn hand(&self, worker: &mut Worker, receipt: &Receipt, message: &Message) {
+    pub(super) fn hand(&self, worker: &mut Worker, receipt: &Receipt, message: &Message) -> Result {
         let header = Header {
             context: receipt.context,
             ..receipt.header
         };
-        let stored = self.store_arrival(message, receipt.address, receipt.length);
+        let stored = self.store_arrival(worker, message, receipt.address, receipt.length)?;
         let status = stored.map_or_else(errno, |()| 0);
         match receipt.is_rendezvous() {
             true => self.answer_with(&header, Body::Taken),
@@ -162,6 +162,7 @@ impl Interface {
             event.flags = slot::EVENT_UNLINKED;
         }
         self.post_header(worker, &event);
+        Ok(())
     }
 
     /// Begins to pull what the program has matched; without bytes the message is over. Returns false if there is no

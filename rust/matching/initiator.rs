@@ -185,6 +185,13 @@ impl Interface {
             class = wanted.class;
             self.prepare(&wanted, said.inline, copy, &mut operation)
         });
+        if prepared.as_ref().is_err_and(|e| worker.leaves(*e)) {
+            if let Bytes::Copied(copy) = operation.bytes {
+                // It was taken from there.
+                let _ = self.state.lock().copies.push_within_capacity(copy);
+            }
+            return false;
+        }
         self.rings
             .consume(&mut worker.counts, Ring::Initiator, said.slots);
         let mut state = self.state.lock();

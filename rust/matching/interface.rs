@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A matching interface: what a file has, and the rounds of its thread.
+//! A matching interface: what a file has, and how it is opened and closed.
 
 use super::{
     carry::Carry,
@@ -8,6 +8,7 @@ use super::{
     matcher::{Matcher, Matching},
     peer::{Payload, Peer},
     rings::{Counts, Ring, Rings, Shape},
+    rounds::{Bell, Call},
     state::{Arrival, State},
     to::{Asked, To},
     CHUNK, CHUNKS, EAGER,
@@ -20,31 +21,15 @@ use crate::{
     },
     share::{Charge, Payer, Table},
     sys::{
-        clock,
-        errno::EPROTO,
-        ext::weft_match_open,
-        file::events,
-        mm::Mm,
-        random,
-        thread::{should_stop, Run, Thread},
-        vma::NewVma,
-        waitq::WaitQueue,
+        errno::EPROTO, ext::weft_match_open, file::events, mm::Mm, random, thread::Thread,
+        vma::NewVma, waitq::WaitQueue,
     },
 };
 use kernel::{
     bindings, new_mutex,
     prelude::*,
-    sync::{
-        atomic::{Atomic, Full, Relaxed},
-        Arc, Mutex,
-    },
-    time::Msecs,
+    sync::{Arc, Mutex},
 };
-
-/// After how long a command that found no place is tried again.
-const AGAIN_MS: Msecs = 1;
-/// How long the thread sleeps at most before something is begun again.
-const MOST_MS: u64 = 60_000;
 
 /// What an interface is to be.
 pub(crate) struct Wanted {
@@ -56,7 +41,7 @@ pub(crate) struct Wanted {
     pub(crate) shape: Shape,
 }
 
-/// What only the thread has.
+/// What only the one has that does the interface's work: the thread, or a task of the process.
 pub(super) struct Worker {
     pub(super) counts: Counts,
     /// Memory for what is copied from one place of the process to another, or sent.
@@ -69,6 +54,10 @@ pub(super) struct Worker {
     pub(super) flow: usize,
     /// A command found no place, and is tried again soon.
     pub(super) starved: bool,
+    /// The work is done in a task of the process,
+    pub(super) called: bool,
+    /// which has left some to the thread, as it may have to wait for pages.
+    pub(super) left: bool,
     /// When an operation is begun again, in milliseconds.
     pub(super) later: Option<u64>,
     /// The lists are being handed over.
@@ -87,15 +76,22 @@ pub(super) struct Interface {
     pub(super) rings: Rings,
     /// The waiters of the file.
     waiters: Arc<WaitQueue>,
-    /// The thread sleeps here.
     #[pin]
-    sleep: WaitQueue,
-    rung: Atomic<bool>,
+    pub(super) bell: Bell,
     #[pin]
     pub(super) state: Mutex<State>,
     #[pin]
-    worker: Mutex<Worker>,
+    pub(super) worker: Mutex<Worker>,
     _charges: [Charge; 2],
+}
+
+impl Worker {
+    /// Returns whether something is left to the thread, because of this error: a page is not there.
+    pub(super) fn leaves(&mut self, error: Error) -> bool {
+        let leaves = self.called && error == EAGAIN;
+        self.left |= leaves;
+        leaves
+    }
 }
 
 impl Interface {
@@ -141,22 +137,6 @@ impl Interface {
         // They have references to hosts.
         state.flows.clear();
     }
-
-    /// Does some of what there is to be done, without waiting. Returns whether there was something.
-    fn round(&self, worker: &mut Worker) -> bool {
-        self.rings.look_again();
-        let carried = self.carry_out(worker);
-        let gave = self.give(worker);
-        let commanded = self.take_command(worker);
-        let relieved = self.relieve();
-        let pulled = self.pull(worker);
-        let begun = self.begin(worker);
-        let sent = self.send(worker);
-        let supplied = self.supply(worker);
-        let served = self.serve(worker);
-        let ended = self.end(worker);
-        carried | gave | commanded | relieved | pulled | begun | sent | supplied | served | ended
-    }
 }
 
 impl Member for Interface {
@@ -169,9 +149,7 @@ impl Member for Interface {
     }
 
     fn ring(&self) {
-        if !self.rung.xchg(true, Full) {
-            self.sleep.wake_all();
-        }
+        self.bell.ring();
     }
 
     fn carry(&self, carry: Carry) {
@@ -237,40 +215,6 @@ impl Member for Interface {
     }
 }
 
-impl Run for Interface {
-    fn run(&self) {
-        let mut worker = self.worker.lock();
-        while !should_stop() {
-            self.rung.store(false, Relaxed);
-            // What rings does so behind what it has changed.
-            crate::sys::pages::release();
-            if self.round(&mut worker) {
-                continue;
-            }
-            self.rings.set_idle(true);
-            if !self.rings.has_news(&worker.counts) {
-                let rung = || self.rung.load(Relaxed) || should_stop();
-                let until = worker.later.map(|later| {
-                    let left = later.saturating_sub(clock::now_ms());
-                    left.clamp(AGAIN_MS.into(), MOST_MS) as Msecs
-                });
-                let until = match core::mem::take(&mut worker.starved) {
-                    true => Some(AGAIN_MS),
-                    false => until,
-                };
-                let _ = match until {
-                    Some(ms) => self.sleep.wait_ms(rung, ms),
-                    None => self.sleep.wait(rung),
-                };
-            }
-            self.rings.set_idle(false);
-        }
-        if let Some(carry) = worker.now.take() {
-            self.state.lock().carry(carry);
-        }
-    }
-}
-
 /// An interface, and its thread, until this is dropped.
 pub(crate) struct Open {
     /// `None` while it is dropped.
@@ -306,6 +250,8 @@ impl Open {
             command: None,
             flow: 0,
             starved: false,
+            called: false,
+            left: false,
             later: None,
             giving: false,
             handed: false,
@@ -331,8 +277,7 @@ impl Open {
                 mm,
                 rings,
                 waiters,
-                sleep <- WaitQueue::new(c"weft matching sleep", kernel::static_lock_class!()),
-                rung: Atomic::new(false),
+                bell <- Bell::new(),
                 state <- new_mutex!(state, "weft matching state"),
                 worker <- new_mutex!(worker, "weft matching worker"),
                 _charges: charges,
@@ -366,9 +311,9 @@ impl Open {
         self.interface.rings.map(vma)
     }
 
-    /// Has the thread look at the rings.
-    pub(crate) fn kick(&self) {
-        self.interface.ring();
+    /// Looks at the rings, or has the thread do so.
+    pub(crate) fn kick(&self, call: Call) {
+        self.interface.called(call);
     }
 
     /// Returns whether there are events.

@@ -42,6 +42,8 @@ const NOWHERE: Address = Address {
 };
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 64;
+/// Hosts whose messages a task takes that looks for them; interrupts tell of those of others.
+const POLLED: u32 = 16;
 
 /// What exists while there are interfaces.
 struct Life {
@@ -235,6 +237,16 @@ impl Matcher {
         let peer = self.peer_of(attr.peer)?;
         peer.accept(Connected::attach(&peer, waiters, channel)?);
         Ok(())
+    }
+
+    /// Calls `f` with the hosts that tasks look at.
+    pub(super) fn polled(&self, f: impl Fn(&Arc<Peer>)) {
+        for n in 0..POLLED {
+            let Some(peer) = self.peer(n) else {
+                return;
+            };
+            f(&peer);
+        }
     }
 
     pub(super) fn hwid(&self) -> u64 {

@@ -3,8 +3,8 @@
 //! Matching interfaces: messages that are matched with buffers, and moved, while no process runs.
 //!
 //! The rules are in `proto::matching`. A file is an interface (`Interface`): rings that its program maps, and a thread
-//! that takes commands, copies to and from the memory of the process, and posts events. What takes long for an
-//! interface, a page fault or a full event ring, takes long in its thread. The lists of all interfaces of a port, and
+//! that takes commands, copies to and from the memory of the process, and posts events, or the process itself when it
+//! calls ([`rounds`]). What takes long for an interface, a page fault or a full event ring, takes long there. The lists of all interfaces of a port, and
 //! their turns, are one object with one lock ([`lists`]), under which nothing is copied, posted or sent.
 //!
 //! A host that is sent something is a [`peer`](peer::Peer): a channel to it, and one from it, as other clients in the
@@ -16,7 +16,7 @@
 //! In this order; all are mutexes:
 //!
 //! 1. `Matching::life`: what exists while there are interfaces is made and ended;
-//! 2. `Interface::worker`: the thread's own, held while it copies; no other takes it;
+//! 2. `Interface::worker`: of what does its work, held while it copies;
 //! 3. `Matcher::listening`: what listens for hosts;
 //! 4. `Peer::incoming`, then `Peer::outgoing`: the ends of its channels;
 //! 5. `Matcher::lists`;
@@ -36,9 +36,11 @@ mod matcher;
 mod operation;
 mod operations;
 mod peer;
+mod polled;
 mod pull;
 mod pulls;
 mod rings;
+mod rounds;
 mod serve;
 mod state;
 mod supply;
@@ -49,6 +51,7 @@ pub(crate) use self::{
     interface::{Open, Wanted},
     matcher::Matching,
     rings::Shape,
+    rounds::Call,
 };
 
 /// Bytes of a message that are sent at once; a longer one is pulled by its target.

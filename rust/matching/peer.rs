@@ -3,8 +3,9 @@
 //! A host that interfaces have to do with: a channel to it, for what they send, and one from it.
 //!
 //! One work item a host connects, takes what comes and gives it to the interfaces, and sends their answers. It waits
-//! for no interface and no other host. When either channel ends, the session does: its number changes, and all that
-//! is under way is over. This file must not know what envelopes say.
+//! for no interface and no other host. A task that looks for itself again and again takes what comes, and sends
+//! answers, in its place ([`Peer::attend`]). When either channel ends, the session does: its number changes, and all
+//! that is under way is over. This file must not know what envelopes say.
 //!
 //! # The end
 //!
@@ -15,7 +16,7 @@
 //! that no more will come; the peer, when it has taken them all, ends the session. A host that does not is waited
 //! for as long as a connection takes.
 
-use super::REPLIES;
+use super::{polled::Polled, REPLIES};
 use crate::{
     proto::envelope::{Envelope, BYTES, WORDS},
     sys::{
@@ -33,7 +34,7 @@ use kernel::{
         atomic::{Atomic, Relaxed},
         Arc, Mutex,
     },
-    time::Msecs,
+    time::{Jiffies, Msecs},
     workqueue::{DelayedWork, WorkItem},
 };
 
@@ -46,6 +47,8 @@ const BULK: u32 = 128 << 10;
 pub(super) const TIMEOUT_MS: Msecs = 2000;
 /// Envelopes that are taken in one run.
 const BUDGET: usize = 64;
+/// How long a host is left to the tasks that look for what it sends, after the last one has looked.
+const LEFT: Jiffies = 2;
 
 /// Has the work item of a host run.
 struct Hurry(Arc<Peer>);
@@ -181,6 +184,7 @@ pub(super) struct Peer {
     ending: Atomic<bool>,
     /// It was told, or this host waits no longer: nothing is sent.
     closed: Atomic<bool>,
+    polled: Polled,
     /// There is room for answers, or none waits.
     #[pin]
     room: WaitQueue,
@@ -196,8 +200,11 @@ impl WorkItem for Peer {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        if this.serve() {
+        let looks = this.polled.lapse();
+        if this.serve(looks) {
             work::again_unbound_in(&this, 0);
+        } else if looks {
+            work::again_unbound_in(&this, LEFT);
         }
     }
 }
@@ -223,6 +230,7 @@ impl Peer {
                 broken: Atomic::new(0),
                 ending: Atomic::new(false),
                 closed: Atomic::new(false),
+                polled: Polled::new(),
                 room <- WaitQueue::new(c"weft matching room", kernel::static_lock_class!()),
                 work <- new_delayed_work!("weft matching peer"),
             }),
@@ -304,8 +312,50 @@ impl Peer {
         }
         if !self.replies.lock().push(what.encode()) {
             self.broken.store(self.epoch(), Relaxed);
+        } else if self.polled.is_current() {
+            // By the task that looks, or when it has not come back.
+            return;
         }
         self.hurry();
+    }
+
+    /// Takes what has come, for a task that does so again soon: until then no interrupt tells of more.
+    pub(super) fn attend(self: &Arc<Self>) {
+        let Some(incoming) = self.incoming.try_lock() else {
+            // The work item is at it.
+            return;
+        };
+        // As long as this is locked, the work item is not cancelled for good.
+        let channel = incoming.as_ref().map(|connected| &*connected.channel);
+        let Some(channel) = channel.filter(|_| !self.closed.load(Relaxed)) else {
+            return;
+        };
+        if self.polled.renew() {
+            // To notice that the task does not come back.
+            work::again_unbound_in(self, LEFT);
+        }
+        if self.take_from(channel, true).is_err() {
+            self.end();
+        }
+    }
+
+    /// Sends the answers that wait, for the same task.
+    pub(super) fn answer_now(self: &Arc<Self>) {
+        if self.replies.lock().count == 0 {
+            return;
+        }
+        let sent = self.answer();
+        // It connects, waits for room, and ends the session.
+        if sent.is_err() || self.replies.lock().count != 0 {
+            self.hurry();
+        }
+    }
+
+    /// Has interrupts tell what comes: the task that has looked sleeps.
+    pub(super) fn leave(self: &Arc<Self>) {
+        if self.polled.end() {
+            self.hurry();
+        }
     }
 
     /// Has the session ended.
@@ -394,12 +444,13 @@ impl Peer {
         work::cancel_delayed(self);
     }
 
-    /// Does what there is to be done. Returns whether there is more.
-    fn serve(self: &Arc<Self>) -> bool {
+    /// Does what there is to be done; with `looks` no interrupt is to tell of what comes later. Returns whether there is
+    /// more.
+    fn serve(self: &Arc<Self>, looks: bool) -> bool {
         // Without answers nothing else would tell, and what was sent would wait for ever. Asked first: a peer that
         // closes it has sent its answers before, which are taken yet.
         let over = self.over();
-        let done = self.take().and_then(|more| {
+        let done = self.take(looks).and_then(|more| {
             self.connect()?;
             self.answer()?;
             let epoch = self.epoch();
@@ -423,19 +474,21 @@ impl Peer {
     }
 
     /// Takes what has come, some of it. Returns whether there is more, or the session that is over.
-    fn take(self: &Arc<Self>) -> core::result::Result<bool, u32> {
+    fn take(self: &Arc<Self>, looks: bool) -> core::result::Result<bool, u32> {
         let incoming = self.incoming.lock();
         // It does not change while an end is locked.
         let epoch = self.epoch();
         match &*incoming {
-            Some(connected) => self.take_from(&*connected.channel).map_err(|_| epoch),
+            Some(connected) => self
+                .take_from(&*connected.channel, looks)
+                .map_err(|_| epoch),
             None => Ok(false),
         }
     }
 
-    fn take_from(self: &Arc<Self>, channel: &dyn Channel) -> Result<bool> {
+    fn take_from(self: &Arc<Self>, channel: &dyn Channel, looks: bool) -> Result<bool> {
         for _ in 0..BUDGET {
-            match self.take_one(channel) {
+            match self.take_one(channel, looks) {
                 Ok(()) => {}
                 Err(e) if e == EAGAIN => return Ok(false),
                 Err(e) => return Err(e),
@@ -445,8 +498,12 @@ impl Peer {
     }
 
     /// Takes the next message. `EAGAIN`: there is none, or the channel is quiesced; then the message comes again.
-    fn take_one(self: &Arc<Self>, channel: &dyn Channel) -> Result {
-        let (_, bytes) = channel.next()?;
+    fn take_one(self: &Arc<Self>, channel: &dyn Channel, looks: bool) -> Result {
+        let (_, bytes) = if looks {
+            channel.look()?
+        } else {
+            channel.next()?
+        };
         let mut raw = [0; BYTES];
         let bytes = (bytes as usize).checked_sub(BYTES).ok_or(EPROTO)?;
         channel.read(0, &mut raw)?;

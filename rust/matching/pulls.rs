@@ -48,7 +48,7 @@ impl Interface {
         let mut any = false;
         for n in 0..PULLS + GETS {
             for chunk in 0..CHUNKS {
-                any |= self.store_chunk(n, chunk);
+                any |= self.store_chunk(worker, n, chunk);
                 any |= self.ask(n, chunk);
             }
             any |= self.end_pull(worker, n);
@@ -56,7 +56,7 @@ impl Interface {
         any
     }
 
-    fn store_chunk(&self, n: usize, chunk: usize) -> bool {
+    fn store_chunk(&self, worker: &mut Worker, n: usize, chunk: usize) -> bool {
         let mut state = self.state.lock();
         let Some(Some(pull)) = state.pulls.get_mut(n) else {
             return false;
@@ -75,18 +75,23 @@ impl Interface {
         drop(state);
         let bytes = buffer.get(..length as usize).unwrap_or(&[]);
         let stored = self.mm.store(address.wrapping_add(offset), bytes);
+        let left = stored.is_err_and(|e| worker.leaves(e));
         let mut state = self.state.lock();
-        // No other ends it: that is the thread's.
+        // No other ends it: that is of the same work.
         if let Some(Some(pull)) = state.pulls.get_mut(n) {
             match stored {
                 Ok(()) => pull.stored += u64::from(length),
+                Err(_) if left => {}
                 Err(e) => pull.status = errno(e),
             }
             if let Some(place) = pull.chunks.get_mut(chunk) {
-                *place = Chunk::Free(buffer);
+                *place = match left {
+                    true => Chunk::Come(buffer, offset, length),
+                    false => Chunk::Free(buffer),
+                };
             }
         }
-        true
+        !left
     }
 
     fn ask(&self, n: usize, chunk: usize) -> bool {

@@ -37,7 +37,16 @@ impl Interface {
     }
 
     /// Carries a get or an atomic operation out, which has met a buffer.
-    pub(super) fn carry_for(&self, worker: &mut Worker, receipt: &Receipt, message: &Message) {
+    pub(super) fn carry_for(
+        &self,
+        worker: &mut Worker,
+        receipt: &Receipt,
+        message: &Message,
+    ) -> Result {
+        // Of two pages one may be there: all of them are changed by the thread.
+        if message.op != Op::Get && worker.leaves(EAGAIN) {
+            return Err(EAGAIN);
+        }
         let kind = match message.op {
             Op::Get => Kind::Got,
             _ => Kind::Changed,
@@ -61,7 +70,7 @@ impl Interface {
         };
         match result {
             // The event is posted when the bytes are sent.
-            Ok(false) => return,
+            Ok(false) => return Ok(()),
             Ok(true) => {}
             Err(e) => {
                 event.status = errno(e);
@@ -70,6 +79,7 @@ impl Interface {
             }
         }
         self.received(worker, &event, !receipt.full);
+        Ok(())
     }
 
     /// Has bytes for the initiator. Returns false: they are to be sent.
@@ -179,9 +189,11 @@ impl Interface {
             (None, Some(bytes)) => self.mm.load(address, bytes),
             (None, None) => Err(EINVAL),
         };
+        let left = read.is_err_and(|e| worker.leaves(e));
         let all = first as u64 == length;
         let bytes = values.as_deref().unwrap_or(&worker.bounce);
-        let sent = read.map_err(Some).and_then(|()| {
+        let failed = |e| if left { None } else { Some(e) };
+        let sent = read.map_err(failed).and_then(|()| {
             let grant = if all { 0 } else { number };
             let envelope = to.envelope(self.address, cookie, Body::Granted { length, grant });
             let payload = bytes.get(..first).unwrap_or(&[]);

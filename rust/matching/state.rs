@@ -135,6 +135,27 @@ impl State {
             .take()
     }
 
+    /// Lends the bytes of a message. [`Self::give_arrival`] gives them back.
+    pub(super) fn lend_arrival(&mut self, payload: u64) -> Option<(KVVec<u8>, usize)> {
+        let place = self.arrivals.get_mut(usize::try_from(payload).ok()?)?;
+        let arrival = place.as_mut()?;
+        let buffer = core::mem::replace(&mut arrival.buffer, KVVec::new());
+        Some((buffer, arrival.bytes))
+    }
+
+    /// Takes back what was lent; with `over` the message is not kept any longer.
+    pub(super) fn give_arrival(&mut self, payload: u64, buffer: KVVec<u8>, over: bool) {
+        if over {
+            let _ = self.take_arrival(payload);
+            return self.put_spare(buffer);
+        }
+        let place = usize::try_from(payload).ok();
+        let place = place.and_then(|n| self.arrivals.get_mut(n)?.as_mut());
+        if let Some(arrival) = place {
+            arrival.buffer = buffer;
+        }
+    }
+
     /// Gives memory back. Within what there was at the beginning, so there is a place for it.
     pub(super) fn put_spare(&mut self, buffer: KVVec<u8>) {
         let _ = self.spare.push_within_capacity(buffer);

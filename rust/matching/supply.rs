@@ -45,6 +45,10 @@ impl Interface {
             Some(bytes) => self.mm.load(supply.address.wrapping_add(offset), bytes),
             None => Err(EINVAL),
         };
+        if read.is_err_and(|e| worker.leaves(e)) {
+            self.put_back(n, &supply);
+            return false;
+        }
         let status = read.map_or_else(|e| errno(e) as u8, |()| 0);
         let body = Body::Data { chunk, status };
         let envelope = supply.to.envelope(self.address, supply.cookie, body);
@@ -54,7 +58,12 @@ impl Interface {
         if sent.is_ok() || sent.is_err_and(|e| e == ECONNRESET) {
             return true;
         }
-        // There is a place, as long as no more is asked for than may be.
+        self.put_back(n, &supply);
+        false
+    }
+
+    /// Puts back what was taken out. There is a place, as long as no more is asked for than may be.
+    fn put_back(&self, n: usize, supply: &Supply) {
         let mut state = self.state.lock();
         if let Some((cookie, places)) = places(&mut state, n) {
             let place = places.iter_mut().find(|place| place.is_none());
@@ -62,7 +71,6 @@ impl Interface {
                 *place = Some(supply.asked);
             }
         }
-        false
     }
 }
 

@@ -45,7 +45,10 @@ impl Interface {
             worker.now = Some(carry);
             return false;
         }
-        self.perform(worker, &carry);
+        if self.perform(worker, &carry).is_err() {
+            worker.now = Some(carry);
+            return false;
+        }
         if let Some(context) = carry.reply.freed {
             self.post(worker, &Event::of(Kind::Freed, context, 0));
         }
@@ -110,7 +113,8 @@ impl Interface {
         self.peer_of(source).is_none_or(|peer| peer.has_room())
     }
 
-    fn perform(&self, worker: &mut Worker, carry: &Carry) {
+    /// Carries a step out. Fails if it is left to the thread: then nothing has come of it.
+    fn perform(&self, worker: &mut Worker, carry: &Carry) -> Result {
         let message = match &carry.job.request.work {
             Work::Message(message) => Some(message),
             Work::Command(_) => None,
@@ -123,25 +127,27 @@ impl Interface {
                 };
             }
             Outcome::Unexpected(receipt) => {
-                if let Some(message) = message {
-                    self.keep(worker, receipt, message);
-                }
-                return;
+                return match message {
+                    Some(message) => self.keep(worker, receipt, message),
+                    None => Ok(()),
+                };
             }
             Outcome::Found(header) | Outcome::Claimed(header) => {
-                return self.found(worker, header);
+                self.found(worker, header);
+                return Ok(());
             }
             Outcome::Discarded(header) => {
                 if u64::from(header.eager) < header.length {
                     self.answer(header, 0, 0);
                 }
-                return self.found(worker, header);
+                self.found(worker, header);
+                return Ok(());
             }
             Outcome::Software(receipt) => {
-                if let Some(message) = message {
-                    self.hand(worker, receipt, message);
-                }
-                return;
+                return match message {
+                    Some(message) => self.hand(worker, receipt, message),
+                    None => Ok(()),
+                };
             }
             Outcome::NotFound => bindings::ENOENT,
             Outcome::Rejected(reason) => errno_of(*reason),
@@ -168,6 +174,7 @@ impl Interface {
             Outcome::Return => self.say_state(worker, slot::STATE_RETURNING),
             _ => {}
         }
+        Ok(())
     }
 
     /// Returns how many messages are pulled into buffers with a context, or got from them: what was unlinked is used
@@ -230,35 +237,53 @@ impl Interface {
         }
     }
 
-    /// Stores the bytes of a message that has come, at `address`; and gives their memory back.
-    pub(super) fn store_arrival(&self, message: &Message, address: u64, length: u64) -> Result {
-        let Some(arrival) = self.state.lock().take_arrival(message.payload) else {
-            return Ok(());
+    /// Stores the bytes of a message that has come, at `address`; and gives their memory back. Returns what has become of
+    /// it; fails if it is left to the thread.
+    pub(super) fn store_arrival(
+        &self,
+        worker: &mut Worker,
+        message: &Message,
+        address: u64,
+        length: u64,
+    ) -> Result<Result> {
+        let payload = message.payload;
+        let Some((buffer, bytes)) = self.state.lock().lend_arrival(payload) else {
+            return Ok(Ok(()));
         };
-        let bytes = arrival.bytes.min(usize::try_from(length)?);
-        let from = arrival.buffer.get(..bytes).unwrap_or(&[]);
+        // What is longer than any size ends with the message.
+        let bytes = bytes.min(usize::try_from(length).unwrap_or(usize::MAX));
+        let from = buffer.get(..bytes).unwrap_or(&[]);
         let stored = match from.is_empty() {
             true => Ok(()),
             false => self.mm.store(address, from),
         };
-        self.state.lock().put_spare(arrival.buffer);
-        stored
+        let left = stored.is_err_and(|e| worker.leaves(e));
+        self.state.lock().give_arrival(payload, buffer, !left);
+        match left {
+            true => Err(EAGAIN),
+            false => Ok(stored),
+        }
     }
 
-    /// Copies the bytes of a message from overflow memory.
-    fn copy(&self, worker: &mut Worker, from: u64, to: u64, length: u64) -> Result {
+    /// Copies the bytes of a message from overflow memory. As [`Self::store_arrival`].
+    fn copy(&self, worker: &mut Worker, from: u64, to: u64, length: u64) -> Result<Result> {
         if length == 0 {
-            return Ok(());
+            return Ok(Ok(()));
         }
         let bounce = worker.bounce.get_mut(..usize::try_from(length)?);
-        let bounce = bounce.ok_or(EINVAL)?;
-        self.mm.load(from, bounce)?;
-        self.mm.store(to, bounce)
+        let copied = bounce.ok_or(EINVAL).and_then(|bounce| {
+            self.mm.load(from, bounce)?;
+            self.mm.store(to, bounce)
+        });
+        match copied {
+            Err(e) if worker.leaves(e) => Err(e),
+            copied => Ok(copied),
+        }
     }
 
     /// Puts a message that no buffer was for into overflow memory.
-    fn keep(&self, worker: &mut Worker, receipt: &Receipt, message: &Message) {
-        let stored = self.store_arrival(message, receipt.address, receipt.length);
+    fn keep(&self, worker: &mut Worker, receipt: &Receipt, message: &Message) -> Result {
+        let stored = self.store_arrival(worker, message, receipt.address, receipt.length)?;
         let status = stored.map_or_else(errno, |()| 0);
         match receipt.is_rendezvous() {
             true => self.answer_with(&receipt.header, Body::Taken),
@@ -267,14 +292,15 @@ impl Interface {
         if receipt.unlinked {
             self.post(worker, &Event::of(Kind::Unlinked, receipt.context, 0));
         }
+        Ok(())
     }
 
     /// Puts a message into the buffer that it has met, or begins to pull it.
-    fn receive(&self, worker: &mut Worker, receipt: &Receipt, message: Option<&Message>) {
-        let header = &receipt.header;
+    fn receive(&self, worker: &mut Worker, receipt: &Receipt, message: Option<&Message>) -> Result {
+        let (header, to) = (&receipt.header, receipt.address);
         let stored = match message {
-            Some(message) => self.store_arrival(message, receipt.address, receipt.eager()),
-            None => self.copy(worker, header.address, receipt.address, receipt.eager()),
+            Some(message) => self.store_arrival(worker, message, to, receipt.eager())?,
+            None => self.copy(worker, header.address, to, receipt.eager())?,
         };
         let mut status = stored.map_or_else(errno, |()| 0);
         if receipt.is_rendezvous() {
@@ -283,7 +309,7 @@ impl Interface {
             }
             if receipt.rest() > 0 {
                 match self.begin_pull(receipt) {
-                    Ok(()) => return,
+                    Ok(()) => return Ok(()),
                     Err(e) => status = errno(e),
                 }
             }
@@ -299,6 +325,7 @@ impl Interface {
             ..self.of_header(Kind::Received, receipt.context, status, header)
         };
         self.received(worker, &event, !receipt.full);
+        Ok(())
     }
 
     /// Tells the program that a message was received.

@@ -96,6 +96,9 @@ pub(crate) trait Channel: Send + Sync {
     /// Returns tag and length of the message that is next.
     fn next(&self) -> Result<(u64, u32)>;
 
+    /// The same, for a caller that looks again soon: the waiters are not woken when one comes.
+    fn look(&self) -> Result<(u64, u32)>;
+
     /// Copies a part of it, from byte `from` on.
     fn read(&self, from: usize, to: &mut [u8]) -> Result;
 

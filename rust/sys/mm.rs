@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of a process, for a thread of the kernel that copies to and from it.
+//! The memory of a process, for a thread of the kernel, or one of the process, that copies to and from it.
 //!
 //! A reference keeps the structure of the kernel, not the memory: nothing is copied when the process has ended, or has
 //! called `exec`. This file must not know what is copied.
@@ -27,31 +27,50 @@ impl Mm {
         Ok(Self(mm.ok_or(EINVAL)?))
     }
 
-    /// Copies bytes to address `at`. Sleeps for page faults; in a thread of [`super::thread`] only.
+    /// Returns whether it is that of the current task.
+    pub(crate) fn is_current(&self) -> bool {
+        // SAFETY: The reference is ours.
+        unsafe { ext::weft_mm_is_current(self.0.as_ptr()) }
+    }
+
+    /// Copies bytes to address `at`. In a thread of [`super::thread`], which sleeps for page faults, or in a task of the
+    /// process itself ([`Self::is_current`]), which does not wait for pages.
     ///
     /// Wraps `mmget_not_zero()`, `include/linux/sched/mm.h`, `kthread_use_mm()`, `include/linux/kthread.h`, and
-    /// `copy_to_user()`, `include/linux/uaccess.h`.
+    /// `copy_to_user()` or `copy_to_user_nofault()`, `include/linux/uaccess.h`.
     ///
     /// # Errors
     ///
-    /// `ESRCH` if the process has ended or called `exec`; `EFAULT` if not all of it can be written, or the thread is
-    /// to stop.
+    /// In a thread `ESRCH` if the process has ended or called `exec`; `EFAULT` if not all of it can be written, or the
+    /// thread is to stop. In a task of the process `EAGAIN` if not all of it can be written now.
     pub(crate) fn store(&self, at: u64, from: &[u8]) -> Result {
         let data = from.as_ptr().cast_mut().cast();
-        // SAFETY: The reference is ours, and `from` has so many bytes, which are only read.
-        to_result(unsafe { ext::weft_mm_copy(self.0.as_ptr(), at, data, from.len(), true) })
+        // SAFETY: `from` has so many bytes, which are only read.
+        unsafe { self.copy(at, data, from.len(), true) }
     }
 
     /// Copies bytes from address `at`. As [`Self::store`].
     pub(crate) fn load(&self, at: u64, to: &mut [u8]) -> Result {
         let (data, bytes) = (to.as_mut_ptr().cast(), to.len());
-        // SAFETY: The reference is ours, and `to` has room for so many bytes.
-        to_result(unsafe { ext::weft_mm_copy(self.0.as_ptr(), at, data, bytes, false) })
+        // SAFETY: `to` has room for so many bytes.
+        unsafe { self.copy(at, data, bytes, false) }
+    }
+
+    /// # Safety
+    ///
+    /// `data` has `bytes` bytes, which are not written to with `store`.
+    unsafe fn copy(&self, at: u64, data: *mut c_void, bytes: usize, store: bool) -> Result {
+        to_result(match self.is_current() {
+            // SAFETY: By the requirements.
+            true => unsafe { ext::weft_mm_copy_now(at, data, bytes, store) },
+            // SAFETY: Likewise, and the reference is ours.
+            false => unsafe { ext::weft_mm_copy(self.0.as_ptr(), at, data, bytes, store) },
+        })
     }
 }
 
 impl Mm {
-    /// Has the page at address `at` be there, to be changed. As [`Self::store`].
+    /// Has the page at address `at` be there, to be changed. In a thread alone. Errors as [`Self::store`].
     ///
     /// Wraps `pin_user_pages_fast()`, `include/linux/mm.h`, as well.
     pub(crate) fn hold(&self, at: u64) -> Result<HeldPage<'_>> {

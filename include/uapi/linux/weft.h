@@ -1952,7 +1952,16 @@ struct weft_match_open {
 /**
  * struct weft_match_kick - ioctl(WEFT_MATCH_KICK): the interface looks at its rings
  * @size: sizeof(struct weft_match_kick)
- * @flags: must be 0
+ * @flags: WEFT_MATCH_POLL, WEFT_MATCH_REST, or 0
+ *
+ * The work is done in this call, if the process is the one that has opened the interface; what
+ * another one asks for, what there is much of, and what needs a page that is not there is done
+ * soon afterwards.
+ *
+ * WEFT_MATCH_POLL: what other hosts have sent is taken as well, and as the program calls again
+ * soon, no interrupt tells of more for some milliseconds. For programs that look for events again
+ * and again. WEFT_MATCH_REST: the program does not, any more: to be called before it sleeps, or
+ * what comes in these milliseconds comes late. Nothing else is done then.
  *
  * ENOTCONN: the file is no matching interface.
  */
@@ -1960,6 +1969,9 @@ struct weft_match_kick {
 	__u32 size;
 	__u32 flags;
 };
+
+#define WEFT_MATCH_POLL		(1 << 0)
+#define WEFT_MATCH_REST		(1 << 1)
 
 /* Commands (weft_match_command.op) of the ring of lists, */
 #define WEFT_MATCH_APPEND	1	/* a buffer */

@@ -198,6 +198,12 @@ void weft_mm_drop(struct mm_struct *mm)
 	mmdrop(mm);
 }
 
+/* Returns whether the current task has this mm. */
+bool weft_mm_is_current(const struct mm_struct *mm)
+{
+	return current->mm == mm;
+}
+
 /*
  * Copies to or from memory of a process, by a thread of the kernel. -ESRCH: the process has
  * ended, or has called exec(). -EFAULT: not all of it is there, or the thread is to stop. Sleeps.
@@ -214,6 +220,20 @@ int weft_mm_copy(struct mm_struct *mm, u64 at, void *data, size_t bytes, bool st
 	kthread_unuse_mm(mm);
 	mmput(mm);
 	return left ? -EFAULT : 0;
+}
+
+/*
+ * The same, by a task of the process, and without waiting for pages. -EAGAIN: not all of it is
+ * there, now or at all. What was stored may be a part.
+ */
+int weft_mm_copy_now(u64 at, void *data, size_t bytes, bool store)
+{
+	void __user *user = u64_to_user_ptr(at);
+	long left;
+
+	left = store ? copy_to_user_nofault(user, data, bytes) :
+		       copy_from_user_nofault(data, user, bytes);
+	return left ? -EAGAIN : 0;
 }
 
 /*

@@ -101,8 +101,13 @@ impl Cntr {
         (inside.value, inside.errors)
     }
 
-    fn read(&self) -> (u64, u64) {
-        if self.endpoints.progress() {
+    /// With `polls` by a thread that reads again soon.
+    fn read(&self, polls: bool) -> (u64, u64) {
+        let any = match polls {
+            true => self.endpoints.poll(),
+            false => self.endpoints.progress(),
+        };
+        if any {
             self.patience.renew();
         } else {
             self.patience.lose();
@@ -121,8 +126,11 @@ impl Cntr {
             () => None,
         };
         let mut woken = false;
+        if self.wait.is_some() {
+            self.endpoints.rest();
+        }
         loop {
-            let (value, errors) = self.read();
+            let (value, errors) = self.read(self.wait.is_none());
             if let Some(code) = over(value, errors) {
                 return code;
             }
@@ -153,6 +161,7 @@ impl Cntr {
     pub fn try_wait(&self) -> bool {
         let Some(wait) = &self.wait else { return false };
         let before = self.values();
+        self.endpoints.rest();
         if self.endpoints.progress() {
             return false;
         }
@@ -179,11 +188,11 @@ impl Counts for Cntr {
 }
 
 unsafe extern "C" fn read(cntr: *mut FidCntr) -> u64 {
-    core_of!(cntr, FidCntr, Cntr).read().0
+    core_of!(cntr, FidCntr, Cntr).read(true).0
 }
 
 unsafe extern "C" fn readerr(cntr: *mut FidCntr) -> u64 {
-    core_of!(cntr, FidCntr, Cntr).read().1
+    core_of!(cntr, FidCntr, Cntr).read(true).1
 }
 
 unsafe extern "C" fn add(cntr: *mut FidCntr, by: u64) -> c_int {
@@ -230,7 +239,7 @@ mod tests {
         cntr.count(false);
         cntr.count(false);
         cntr.count(true);
-        assert_eq!(cntr.read(), (2, 1));
+        assert_eq!(cntr.read(false), (2, 1));
         assert_eq!((cntr.sleep(2, 0), cntr.sleep(3, 0)), (0, -FI_ETIMEDOUT));
     }
 

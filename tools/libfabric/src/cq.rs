@@ -144,8 +144,9 @@ impl Cq {
         self.endpoints.forget(endpoint, self.wait.as_ref());
     }
 
-    /// What is next, once the endpoints have been asked if there was nothing.
-    fn look(&self) -> Next {
+    /// What is next, once the endpoints have been asked if there was nothing; with `polls`, by a thread that asks again
+    /// soon.
+    fn look(&self, polls: bool) -> Next {
         let next = {
             let mut inside = lock(&self.inside);
             inside.sleepers.disarm();
@@ -154,17 +155,26 @@ impl Cq {
         if next != Next::Nothing {
             return next;
         }
-        self.endpoints.progress();
+        match polls {
+            true => self.endpoints.poll(),
+            false => self.endpoints.progress(),
+        };
         lock(&self.inside).queue.next()
     }
 
-    /// Reads without waiting.
+    /// Reads without waiting; `polls` as above.
     ///
     /// # Safety
     ///
     /// There is room for `count` entries, and sources, of each that is not null.
-    unsafe fn read(&self, to: *mut c_void, count: usize, sources: *mut FiAddr) -> isize {
-        match self.look() {
+    unsafe fn read(
+        &self,
+        to: *mut c_void,
+        count: usize,
+        sources: *mut FiAddr,
+        polls: bool,
+    ) -> isize {
+        match self.look(polls) {
             Next::Error => return -FI_EAVAIL as isize,
             Next::Success if count > 0 => {
                 self.patience.renew();
@@ -198,9 +208,10 @@ impl Cq {
         let Some(wait) = &self.wait else { return -FI_EINVAL as isize };
         let until = Until::milliseconds(timeout);
         let mut woken = false;
+        self.endpoints.rest();
         loop {
             // SAFETY: As the caller says.
-            let read = unsafe { self.read(to, count, sources) };
+            let read = unsafe { self.read(to, count, sources, false) };
             if read != -FI_EAGAIN as isize {
                 return read;
             }
@@ -228,7 +239,8 @@ impl Cq {
     /// Whether the program may wait for the descriptor.
     pub fn try_wait(&self) -> bool {
         let Some(wait) = &self.wait else { return false };
-        if self.look() != Next::Nothing {
+        self.endpoints.rest();
+        if self.look(false) != Next::Nothing {
             return false;
         }
         let mut inside = lock(&self.inside);
@@ -249,7 +261,7 @@ impl Cq {
 unsafe extern "C" fn read(cq: *mut FidCq, to: *mut c_void, count: usize) -> isize {
     let cq = core_of!(cq, FidCq, Cq);
     // SAFETY: The program says how much room there is.
-    unsafe { cq.read(to, count, null_mut()) }
+    unsafe { cq.read(to, count, null_mut(), true) }
 }
 
 unsafe extern "C" fn readfrom(
@@ -260,12 +272,12 @@ unsafe extern "C" fn readfrom(
 ) -> isize {
     let cq = core_of!(cq, FidCq, Cq);
     // SAFETY: Likewise.
-    unsafe { cq.read(to, count, sources) }
+    unsafe { cq.read(to, count, sources, true) }
 }
 
 unsafe extern "C" fn readerr(cq: *mut FidCq, to: *mut CqErrEntry, _flags: u64) -> isize {
     let cq = core_of!(cq, FidCq, Cq);
-    cq.look();
+    cq.look(false);
     let Some(done) = lock(&cq.inside).queue.take_error() else { return -FI_EAGAIN as isize };
     // SAFETY: The program gives an entry of the version that it uses.
     unsafe { fill_error(&done, cq.api, to) };

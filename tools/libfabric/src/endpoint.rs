@@ -330,6 +330,17 @@ impl Progress for Endpoint {
         lock(&live.engine).progress(&mut Reporter(live))
     }
 
+    fn poll(&self) -> bool {
+        let Some(live) = self.live.get() else { return false };
+        lock(&live.engine).poll(&mut Reporter(live))
+    }
+
+    fn rest(&self) {
+        if let Some(live) = self.live.get() {
+            lock(&live.engine).rings().rest();
+        }
+    }
+
     fn is_settled(&self) -> bool {
         self.live.get().is_none_or(|live| lock(&live.engine).is_settled())
     }

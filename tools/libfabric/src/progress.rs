@@ -17,6 +17,10 @@ const SOON: i32 = 1;
 pub trait Progress: Debug + Send + Sync {
     /// Handles events. Returns whether there were any.
     fn progress(&self) -> bool;
+    /// The same, for a thread that does so again and again: if there are none, it does the driver's work.
+    fn poll(&self) -> bool;
+    /// The driver wakes for events from here on.
+    fn rest(&self);
     /// Whether the driver has all commands: only then it wakes for all that is to come.
     fn is_settled(&self) -> bool;
     /// Lends the descriptor that can be read while there are events.
@@ -74,6 +78,18 @@ impl Members {
         any
     }
 
+    /// The same, for a thread that does so again and again.
+    pub fn poll(&self) -> bool {
+        let mut any = false;
+        self.each(|member| any |= member.poll());
+        any
+    }
+
+    /// The thread sleeps next.
+    pub fn rest(&self) {
+        self.each(|member| member.rest());
+    }
+
     /// Whether the driver has the commands of all.
     pub fn are_settled(&self) -> bool {
         let mut all = true;
@@ -113,12 +129,22 @@ mod tests {
     struct Fake {
         fd: OwnedFd,
         events: AtomicUsize,
+        polls: AtomicUsize,
         settled: AtomicBool,
     }
 
     impl Progress for Fake {
         fn progress(&self) -> bool {
             self.events.swap(0, Ordering::Relaxed) > 0
+        }
+
+        fn poll(&self) -> bool {
+            self.polls.fetch_add(1, Ordering::Relaxed);
+            self.progress()
+        }
+
+        fn rest(&self) {
+            self.polls.store(0, Ordering::Relaxed);
         }
 
         fn is_settled(&self) -> bool {
@@ -131,7 +157,8 @@ mod tests {
     }
 
     fn fake(fd: OwnedFd) -> Arc<Fake> {
-        Arc::new(Fake { fd, events: AtomicUsize::new(0), settled: AtomicBool::new(true) })
+        let (events, polls) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Fake { fd, events, polls, settled: AtomicBool::new(true) })
     }
 
     #[test]
@@ -148,6 +175,11 @@ mod tests {
         assert!(wait.sleep(Until::milliseconds(-1)));
         one.events.store(1, Ordering::Relaxed);
         assert!(members.progress() && !members.progress());
+        one.events.store(1, Ordering::Relaxed);
+        assert!(members.poll() && !members.poll());
+        assert_eq!(one.polls.load(Ordering::Relaxed), 2);
+        members.rest();
+        assert_eq!(one.polls.load(Ordering::Relaxed), 0);
         one.settled.store(false, Ordering::Relaxed);
         assert!(!members.are_settled());
         members.forget(&member, Some(&wait));

@@ -109,6 +109,8 @@ pub struct Matching {
     memory: Ring,
     file: OwnedFd,
     address: Address,
+    /// The driver leaves it to this program to look for what comes.
+    polled: bool,
 }
 
 impl Port {
@@ -166,6 +168,7 @@ impl Matching {
             memory,
             file,
             address: Address { hwid: open.hwid, endpoint, generation: open.generation },
+            polled: false,
         })
     }
 
@@ -190,9 +193,25 @@ impl Matching {
         self.initiator.post(&self.memory, &access.slots(), access.bytes())
     }
 
-    /// Has the driver look at what was written, if it sleeps.
+    /// Has the driver look at what was written, if it sleeps: in this thread, unless there is much of it.
     pub fn ring(&self) -> Result<()> {
         self.kick_if(abi::WEFT_MATCH_IDLE_AT)
+    }
+
+    /// Likewise, and takes what other hosts have sent. For a program that calls this again and again while it waits for
+    /// events: neither an interrupt nor a thread of the driver tells of them meanwhile. It is over with [`Self::rest`],
+    /// or some milliseconds later.
+    pub fn poll(&mut self) -> Result<()> {
+        self.polled = true;
+        self.kick(abi::WEFT_MATCH_POLL)
+    }
+
+    /// The program is about to sleep, in [`Self::wait`], which does the same, or for the descriptor.
+    pub fn rest(&mut self) {
+        if std::mem::take(&mut self.polled) {
+            // A port that is gone wakes anyhow.
+            let _ = self.kick(abi::WEFT_MATCH_REST);
+        }
     }
 
     /// Takes the next event, if there is one. Its place is given back by [`Self::give_back`].
@@ -219,6 +238,7 @@ impl Matching {
     /// whose places were not given back.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool> {
         let deadline = Deadline::after(timeout);
+        self.rest();
         loop {
             self.give_back()?;
             if self.is_ready() {
@@ -234,7 +254,7 @@ impl Matching {
     }
 
     fn is_gone(&self) -> bool {
-        matches!(self.kick(), Err(Error::Gone))
+        matches!(self.kick(0), Err(Error::Gone))
     }
 
     /// Kicks the driver if a word says that it wants to be.
@@ -244,12 +264,12 @@ impl Matching {
         self.memory.full();
         match self.memory.load64(at as usize) {
             0 => Ok(()),
-            _ => self.kick(),
+            _ => self.kick(0),
         }
     }
 
-    fn kick(&self) -> Result<()> {
-        let mut kick = abi::weft_match_kick::default();
+    fn kick(&self, flags: u32) -> Result<()> {
+        let mut kick = abi::weft_match_kick { flags, ..Default::default() };
         kick.call(self.file.as_fd()).map_err(|e| Error::os("kicking a matching interface", e))
     }
 }
@@ -308,6 +328,17 @@ mod tests {
         // An ordinary file has no such call: that it failed shows that it was made.
         assert!(m.ring().is_err());
         assert_eq!(m.memory.load64(abi::WEFT_MATCH_TARGET_PRODUCED_AT as usize), 1);
+    }
+
+    #[test]
+    fn the_driver_is_told_that_a_program_sleeps_only_if_it_has_polled() {
+        let mut m = over(&open()).expect("fits");
+        m.rest();
+        assert!(!m.polled);
+        // As above: the call was made.
+        assert!(m.poll().is_err() && m.polled);
+        m.rest();
+        assert!(!m.polled);
     }
 
     #[test]

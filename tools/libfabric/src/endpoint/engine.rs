@@ -51,6 +51,7 @@ pub trait Rings {
     fn send(&mut self, message: &Message<'_>) -> bool;
     fn access(&mut self, access: &Access<'_>) -> bool;
     fn ring(&self) -> weft::Result<()>;
+    fn poll(&mut self) -> weft::Result<()>;
     fn take(&mut self) -> Option<Event>;
     fn give_back(&mut self) -> weft::Result<()>;
 }
@@ -70,6 +71,10 @@ impl Rings for Matching {
 
     fn ring(&self) -> weft::Result<()> {
         Matching::ring(self)
+    }
+
+    fn poll(&mut self) -> weft::Result<()> {
+        Matching::poll(self)
     }
 
     fn take(&mut self) -> Option<Event> {

@@ -48,6 +48,12 @@ impl<R: Rings> Engine<R> {
         handled > 0
     }
 
+    /// The same, for a thread that does so again and again: if there are none, the driver's work is done in it.
+    pub fn poll(&mut self, report: &mut impl Report) -> bool {
+        // A port that is gone has no work, and the events that it has left are handled all the same.
+        self.progress(report) || self.rings.poll().is_ok() && self.progress(report)
+    }
+
     fn handle(&mut self, event: &Event, report: &mut impl Report) {
         let number = event.context;
         if number == BEGIN {

@@ -24,6 +24,8 @@ struct Fake {
     messages: Vec<String>,
     accesses: Vec<String>,
     events: VecDeque<Event>,
+    /// What the driver says when it is polled.
+    coming: VecDeque<Event>,
     given_back: usize,
 }
 
@@ -48,6 +50,11 @@ impl Rings for Fake {
     }
 
     fn ring(&self) -> weft::Result<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self) -> weft::Result<()> {
+        self.events.append(&mut self.coming);
         Ok(())
     }
 
@@ -160,6 +167,21 @@ fn it_begins_with_slabs() {
     assert_eq!(engine.rings().commands.len(), 5);
     assert!(hear(&mut engine, [event(EventKind::Freed, slab)]).is_empty());
     assert_eq!((engine.rings().commands.len(), number(&mut engine, 0)), (6, slab));
+}
+
+#[test]
+fn the_driver_is_polled_only_if_it_has_said_nothing() {
+    let mut engine = engine(64);
+    for n in 0..2 {
+        receive(&mut engine, &TAGGED, n).expect("posted");
+    }
+    let (first, second) = (number(&mut engine, 1), number(&mut engine, 0));
+    engine.rings().events.push_back(event(EventKind::Received, first));
+    engine.rings().coming.push_back(event(EventKind::Received, second));
+    let mut told = Told::default();
+    assert!(engine.poll(&mut told) && told.0.len() == 1);
+    assert!(engine.poll(&mut told) && told.0.len() == 2);
+    assert!(!engine.poll(&mut told));
 }
 
 #[test]

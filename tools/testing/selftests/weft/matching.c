@@ -78,6 +78,7 @@ TEST_F(matching, opens)
 		{ .entries = 1, .commands = 2 * WEFT_MATCH_MAX_SLOTS, .events = 4 },
 		{ .entries = 1, .commands = 2, .events = 4, .traffic_class = 4 },
 	};
+	const uint32_t flags[] = { WEFT_MATCH_POLL | WEFT_MATCH_REST, 4, 1u << 31 };
 	struct weft_match_kick ring = { .size = sizeof(ring) };
 	struct mi m;
 	unsigned int i;
@@ -92,8 +93,10 @@ TEST_F(matching, opens)
 	EXPECT_EQ(-EISCONN, wt_ioctl(self->a.fd, WEFT_MATCH_OPEN, &self->a.at));
 	fd = wt_open(0, O_RDWR);
 	EXPECT_EQ(-ENOTCONN, wt_ioctl(fd, WEFT_MATCH_KICK, &ring));
-	ring.flags = 1;
-	EXPECT_EQ(-EINVAL, wt_ioctl(self->a.fd, WEFT_MATCH_KICK, &ring));
+	for (i = 0; i < ARRAY_SIZE(flags); i++) {
+		ring.flags = flags[i];
+		EXPECT_EQ(-EINVAL, wt_ioctl(self->a.fd, WEFT_MATCH_KICK, &ring));
+	}
 	close(fd);
 }
 
@@ -1177,6 +1180,110 @@ TEST_F(matching, L_3_target_is_stopped)
 	EXPECT_TRUE(WIFEXITED(status));
 	EXPECT_EQ(0, WEXITSTATUS(status));
 	munmap(shared, 2 * WT_PAGE);
+}
+
+/* How often threads of interfaces have been woken, and how many of them there are. */
+static unsigned long wakeups(unsigned int *threads)
+{
+	FILE *list = popen("grep -l '^weft/match$' /proc/[0-9]*/comm", "r");
+	char name[64], line[128];
+	unsigned long sum = 0, one;
+
+	*threads = 0;
+	while (list && fgets(name, sizeof(name), list)) {
+		FILE *status;
+
+		strcpy(strrchr(name, '/'), "/status");
+		status = fopen(name, "r");
+		while (status && fgets(line, sizeof(line), status)) {
+			if (sscanf(line, "voluntary_ctxt_switches: %lu", &one) == 1) {
+				sum += one;
+				++*threads;
+			}
+		}
+		if (status)
+			fclose(status);
+	}
+	if (list)
+		pclose(list);
+	return sum;
+}
+
+static struct weft_match_event polled(struct mi *m, struct mi *other)
+{
+	struct weft_match_event e = {};
+	int64_t end = wt_now_ms() + SOON;
+
+	while (!take(m, &e) && wt_now_ms() < end) {
+		mi_kick(m, WEFT_MATCH_POLL);
+		mi_kick(other, WEFT_MATCH_POLL);
+	}
+	return e;
+}
+
+/* What two programs that poll send each other wakes no thread. */
+TEST_F(matching, polled_by_both)
+{
+	const unsigned int rounds = 2000;
+	unsigned long before, after;
+	unsigned int i, threads;
+	int64_t begin;
+
+	ASSERT_EQ(0, enable(&self->b));
+	memset(self->to, 0, MOST);
+	command(&self->b, buffer(self->to, 64, 0, 0));
+	/* Of this both have a connection, and the pages that they use. */
+	put(&self->a, &self->b, message(self->from, 64, 0, 0), true);
+	EXPECT_EQ(WEFT_MATCH_RECEIVED, polled(&self->b, &self->a).kind);
+	EXPECT_EQ(WEFT_MATCH_SENT, polled(&self->a, &self->b).kind);
+	before = wakeups(&threads);
+	ASSERT_EQ(2, threads);
+	begin = wt_now_ms();
+	for (i = 1; i < rounds; i++) {
+		size_t length = i % 2 ? 64 : WEFT_MATCH_EAGER;
+		struct weft_match_event e;
+
+		fill(self->from, length, i);
+		command(&self->b, buffer(self->to, length, i + 100, i));
+		put(&self->a, &self->b, message(self->from, length, i + 100, i), i % 2);
+		e = polled(&self->b, &self->a);
+		ASSERT_EQ(WEFT_MATCH_RECEIVED, e.kind) TH_LOG("%u", i);
+		ASSERT_EQ(i, e.context);
+		ASSERT_EQ(0, memcmp(self->from, self->to, length));
+		e = polled(&self->a, &self->b);
+		ASSERT_EQ(WEFT_MATCH_SENT, e.kind) TH_LOG("%u", i);
+	}
+	after = wakeups(&threads);
+	ASSERT_EQ(2, threads);
+	/* Each comes by every 8 ms. */
+	EXPECT_LT(after - before, threads * (wt_now_ms() - begin) / 4 + 50)
+		TH_LOG("%lu wake-ups", after - before);
+}
+
+/* What comes for a program that has polled, and does not any more, is there a little later. */
+TEST_F(matching, polled_once)
+{
+	struct weft_match_event e;
+	int i;
+
+	ASSERT_EQ(0, enable(&self->b));
+	for (i = 0; i < 20; i++) {
+		fill(self->from, MOST, i);
+		command(&self->b, buffer(self->to, MOST, 7, i));
+		mi_kick(&self->b, WEFT_MATCH_POLL);
+		mi_kick(&self->a, WEFT_MATCH_POLL);
+		/* Before it sleeps it says so, or not. */
+		if (i % 2) {
+			mi_kick(&self->a, WEFT_MATCH_REST);
+			mi_kick(&self->b, WEFT_MATCH_REST);
+		}
+		put(&self->a, &self->b, message(self->from, MOST, 7, i), false);
+		e = next(&self->b);
+		ASSERT_EQ(WEFT_MATCH_RECEIVED, e.kind) TH_LOG("%d", i);
+		ASSERT_EQ(MOST, e.stored);
+		ASSERT_EQ(0, memcmp(self->from, self->to, MOST));
+		ASSERT_EQ(WEFT_MATCH_SENT, next(&self->a).kind);
+	}
 }
 
 /* A process that ends with messages under way: they end. */

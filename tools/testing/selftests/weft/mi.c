@@ -48,9 +48,9 @@ void mi_close(struct mi *m)
 	m->map = NULL;
 }
 
-static void kick(struct mi *m)
+void mi_kick(struct mi *m, unsigned int flags)
 {
-	struct weft_match_kick arg = { .size = sizeof(arg) };
+	struct weft_match_kick arg = { .size = sizeof(arg), .flags = flags };
 
 	wt_ioctl(m->fd, WEFT_MATCH_KICK, &arg);
 }
@@ -68,7 +68,7 @@ static void produce(struct mi *m, unsigned int at, uint64_t produced)
 	__atomic_store_n(word(m, at), produced, __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (*word(m, WEFT_MATCH_IDLE_AT))
-		kick(m);
+		mi_kick(m, 0);
 }
 
 void command(struct mi *m, struct weft_match_command c)
@@ -144,7 +144,7 @@ bool take_late(struct mi *m, struct weft_match_event *e, unsigned int spins)
 	while (left)
 		left--;
 	if (*word(m, WEFT_MATCH_WANTS_AT))
-		kick(m);
+		mi_kick(m, 0);
 	return true;
 }
 

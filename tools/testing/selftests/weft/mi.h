@@ -31,6 +31,8 @@ long mi_open_as(struct mi *m, unsigned int port, struct weft_match_open at);
 /* The same, as large as tests need one mostly. */
 long mi_open(struct mi *m, unsigned int port, unsigned int flags);
 void mi_close(struct mi *m);
+/* WEFT_MATCH_KICK. */
+void mi_kick(struct mi *m, unsigned int flags);
 
 /* Puts a command into the ring of lists; waits for a slot. */
 void command(struct mi *m, struct weft_match_command c);

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where the work of an interface is done: in its thread, or in a task of the process that calls.
+//!
+//! A call does it at once, so that a message wakes no thread; what the thread is at, what takes long, and what may have
+//! to wait for a page is left to it.
+//! A program that looks for events again and again says so: its calls then take what hosts have sent, too, and neither
+//! the thread nor a work item is woken meanwhile. Both come by from time to time ([`Polled`]), so that all goes on when
+//! the program does not call any more. This file must not know what there is to be done.
+
+use super::{
+    interface::{Interface, Worker},
+    polled::Polled,
+};
+use crate::sys::{
+    clock,
+    pages::release,
+    thread::{should_stop, Run},
+    waitq::WaitQueue,
+};
+use kernel::{
+    prelude::*,
+    sync::atomic::{Atomic, Full, Relaxed},
+    time::Msecs,
+};
+
+/// After how long a command that found no place is tried again.
+const AGAIN_MS: Msecs = 1;
+/// How long the thread sleeps at most before something is begun again.
+const MOST_MS: u64 = 60_000;
+/// How long the thread leaves the work to a program that has called.
+const LEFT_MS: Msecs = 8;
+/// Rounds in a call: the thread does the rest.
+const ROUNDS: usize = 64;
+
+/// What a call is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// There is something in the rings.
+    Look,
+    /// The same, or something may have come; and the program calls again soon.
+    Poll,
+    /// The program is about to sleep.
+    Rest,
+}
+
+/// What wakes the thread.
+#[pin_data]
+pub(super) struct Bell {
+    #[pin]
+    sleep: WaitQueue,
+    rung: Atomic<bool>,
+    /// A task does the work.
+    called: Atomic<bool>,
+    /// It has left some to the thread.
+    needed: Atomic<bool>,
+    polled: Polled,
+}
+
+impl Bell {
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            sleep <- WaitQueue::new(c"weft matching sleep", kernel::static_lock_class!()),
+            rung: Atomic::new(false),
+            called: Atomic::new(false),
+            needed: Atomic::new(false),
+            polled: Polled::new(),
+        })
+    }
+
+    /// Has everything looked at: by the thread, or by the task that does its work. What rings does so behind what it has
+    /// changed. Any context.
+    pub(super) fn ring(&self) {
+        if !self.rung.xchg(true, Full) && !self.called.load(Relaxed) && !self.polled.is_current() {
+            self.sleep.wake_all();
+        }
+    }
+
+    /// What rings from here on is looked at again.
+    fn hush(&self) {
+        self.rung.store(false, Relaxed);
+        release();
+    }
+}
+
+impl Interface {
+    /// Does some of what there is to be done, without waiting. Returns whether there was something.
+    fn round(&self, worker: &mut Worker) -> bool {
+        self.rings.look_again();
+        let carried = self.carry_out(worker);
+        let gave = self.give(worker);
+        let commanded = self.take_command(worker);
+        let relieved = self.relieve();
+        let pulled = self.pull(worker);
+        let begun = self.begin(worker);
+        let sent = self.send(worker);
+        let supplied = self.supply(worker);
+        let served = self.serve(worker);
+        let ended = self.end(worker);
+        carried | gave | commanded | relieved | pulled | begun | sent | supplied | served | ended
+    }
+
+    /// Does what a task of a process asks for. Waits for no page.
+    pub(super) fn called(&self, call: Call) {
+        let bell = &self.bell;
+        if call == Call::Rest {
+            self.matcher.polled(|peer| peer.leave());
+            if bell.polled.end() {
+                bell.sleep.wake_all();
+            }
+            return;
+        }
+        // Another process has no part in what this one's memory is used for.
+        let worker = self.mm.is_current().then(|| self.worker.try_lock());
+        let Some(mut worker) = worker.flatten() else {
+            // What is at it looks again.
+            bell.ring();
+            return;
+        };
+        if call == Call::Poll && bell.polled.renew() {
+            // The thread is to come by.
+            bell.sleep.wake_all();
+        }
+        bell.called.store(true, Relaxed);
+        worker.called = true;
+        let mut more = true;
+        for _ in 0..ROUNDS {
+            bell.hush();
+            if call == Call::Poll {
+                self.matcher.polled(|peer| peer.attend());
+            }
+            more = self.round(&mut worker);
+            if call == Call::Poll {
+                self.matcher.polled(|peer| peer.answer_now());
+            }
+            if !more && !bell.rung.load(Relaxed) {
+                break;
+            }
+        }
+        worker.called = false;
+        let left = core::mem::take(&mut worker.left);
+        // The thread knows how long to sleep.
+        more |= worker.starved || worker.later.is_some();
+        drop(worker);
+        bell.called.xchg(false, Full);
+        if left {
+            bell.needed.xchg(true, Full);
+            bell.sleep.wake_all();
+        }
+        if more || bell.rung.load(Relaxed) {
+            bell.rung.store(false, Relaxed);
+            bell.ring();
+        }
+    }
+
+    /// Does all that there is to be done. Returns how long to sleep at most, if that is known, unless something has
+    /// come since.
+    fn turn(&self) -> Option<Option<Msecs>> {
+        let mut worker = self.worker.lock();
+        self.rings.set_idle(false);
+        loop {
+            if should_stop() {
+                return None;
+            }
+            self.bell.hush();
+            if !self.round(&mut worker) {
+                break;
+            }
+        }
+        self.rings.set_idle(true);
+        if self.rings.has_news(&worker.counts) {
+            return None;
+        }
+        let later = worker.later.map(|later| {
+            let left = later.saturating_sub(clock::now_ms());
+            left.clamp(AGAIN_MS.into(), MOST_MS) as Msecs
+        });
+        match core::mem::take(&mut worker.starved) {
+            true => Some(Some(AGAIN_MS)),
+            false => Some(later),
+        }
+    }
+}
+
+impl Run for Interface {
+    fn run(&self) {
+        let bell = &self.bell;
+        while !should_stop() {
+            let needed = || bell.needed.load(Relaxed) || should_stop();
+            if !needed() && bell.polled.lapse() {
+                let over = || needed() || !bell.polled.is_current();
+                let _ = bell.sleep.wait_ms(over, LEFT_MS);
+                continue;
+            }
+            bell.needed.store(false, Relaxed);
+            let Some(until) = self.turn() else {
+                continue;
+            };
+            // What polls from here on is to be looked after.
+            let rung = || bell.rung.load(Relaxed) || needed() || bell.polled.is_current();
+            let _ = match until {
+                Some(ms) => bell.sleep.wait_ms(rung, ms),
+                None => bell.sleep.wait(rung),
+            };
+        }
+        let mut worker = self.worker.lock();
+        if let Some(carry) = worker.now.take() {
+            self.state.lock().carry(carry);
+        }
+    }
+}
