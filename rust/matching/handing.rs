@@ -208,7 +208,7 @@ impl Interface {
         let pull = Pull {
             cookie: slot.ignore,
             granted: true,
-            ..Pull::new(from, purpose, slot.address, slot.length)?
+            ..self.new_pull(from, purpose, slot.address, slot.length)?
         };
         self.state.lock().begin_pull(pull)?;
         Ok(true)

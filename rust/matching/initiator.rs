@@ -161,7 +161,7 @@ impl Interface {
         };
         let wanted = said.check();
         let mut state = self.state.lock();
-        let free = state.operations.iter().position(Option::is_none);
+        let free = state.operations.free(0..OPERATIONS);
         let Some(n) = free else {
             return false;
         };
@@ -200,8 +200,8 @@ impl Interface {
                 got.tag = state.next_tag();
                 got.purpose = Purpose::Operation(n);
                 operation.pull = pull;
-                if let Some(place) = pull.and_then(|pull| state.pulls.get_mut(pull)) {
-                    *place = Some(got);
+                if let Some(pull) = pull {
+                    state.pulls.put(pull, got);
                 }
             }
             Ok(None) => {}
@@ -250,7 +250,8 @@ impl Interface {
         let Some((address, length)) = wanted.gets else {
             return Ok(None);
         };
-        Ok(Some(Pull::new(to, Purpose::Operation(0), address, length)?))
+        let purpose = Purpose::Operation(0);
+        Ok(Some(self.new_pull(to, purpose, address, length)?))
     }
 
     /// Copies the bytes that go with an operation, and behind them what is compared with.
@@ -287,9 +288,9 @@ impl Interface {
             return false;
         };
         let to = flow.to.clone();
-        let own = state.operations.iter().position(|o| {
-            o.as_ref()
-                .is_some_and(|o| o.is_to(&to) && o.sequence == sequence && !o.is_over())
+        let own = state.operations.used().find(|n| {
+            let operation = state.operations.get(*n);
+            operation.is_some_and(|o| o.sequence == sequence && o.is_to(&to) && !o.is_over())
         });
         let Some(n) = own else {
             // It has ended before it was sent.
@@ -299,13 +300,13 @@ impl Interface {
             return true;
         };
         // The oldest that is not acknowledged is the first that the target may hear of.
-        let first = !state.operations.iter().flatten().any(|other| {
+        let first = !state.operations.iter().any(|other| {
             let before = sequence.wrapping_sub(other.sequence);
             other.is_to(&to)
                 && matches!(other.phase, Phase::Waiting | Phase::Sent)
                 && (1..OPERATIONS as u32).contains(&before)
         });
-        let Some(Some(operation)) = state.operations.get_mut(n) else {
+        let Some(operation) = state.operations.get_mut(n) else {
             return false;
         };
         let (before, id) = (operation.phase, operation.id);
@@ -321,7 +322,7 @@ impl Interface {
         drop(state);
         let sent = to.peer.send(to.epoch, &envelope, bytes.first(payload));
         let mut state = self.state.lock();
-        if let Some(Some(operation)) = state.operations.get_mut(n) {
+        if let Some(operation) = state.operations.get_mut(n) {
             operation.bytes = bytes;
             if sent.is_err() && operation.phase == Phase::Sent {
                 operation.phase = before;
@@ -341,11 +342,14 @@ impl Interface {
     /// Decides what becomes of operations whose session is lost, and tells the program of those that are over. Returns
     /// whether there were any.
     pub(super) fn end(&self, worker: &mut Worker) -> bool {
-        let (later, mut any) = self.state.lock().lose(clock::now_ms);
+        let mut state = self.state.lock();
+        let (later, mut any) = state.lose(clock::now_ms);
+        let used = state.operations.used();
+        drop(state);
         worker.later = later;
-        for n in 0..OPERATIONS {
+        for n in used {
             let mut state = self.state.lock();
-            let Some(Some(operation)) = state.operations.get(n) else {
+            let Some(operation) = state.operations.get(n) else {
                 continue;
             };
             let Phase::Over(status, stored) = operation.phase else {

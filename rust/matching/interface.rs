@@ -111,13 +111,13 @@ impl Interface {
         let mut state = self.state.lock();
         let say = |to: &To, cookie, body| to.reply(self.address, cookie, body);
         let done = Body::Done { status, length: 0 };
-        for pull in state.pulls.iter_mut().filter_map(Option::take) {
+        while let Some(pull) = state.pulls.take_any() {
             // What is granted later finds no interface, and is answered then.
             if pull.granted && pull.cookie != 0 {
                 say(&pull.from, pull.cookie, done);
             }
         }
-        for grant in state.grants.iter_mut().filter_map(Option::take) {
+        while let Some(grant) = state.grants.take_any() {
             // One that is told of asks, and hears that there is no interface.
             if !grant.told {
                 say(&grant.to, grant.cookie, done);
@@ -126,7 +126,7 @@ impl Interface {
                 say(&grant.to, 0, Body::Data { chunk, status });
             }
         }
-        for operation in state.operations.iter_mut().filter_map(Option::take) {
+        while let Some(operation) = state.operations.take_any() {
             let Some(to) = &operation.to else {
                 continue;
             };

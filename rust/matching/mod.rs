@@ -36,6 +36,7 @@ mod matcher;
 mod operation;
 mod operations;
 mod peer;
+mod places;
 mod polled;
 mod pull;
 mod pulls;
@@ -71,7 +72,7 @@ const GRANTS: usize = 32;
 const RETRIES: u8 = 4;
 /// Bytes that it asks for at once of one of them, and how often before the first have come.
 const CHUNK: usize = 16 << 10;
-const CHUNKS: usize = 2;
+const CHUNKS: usize = 6;
 /// Hosts that the interfaces of a port can have to do with.
 const PEERS: usize = 4096;
 /// Answers that wait for room in the channel to a host; with as many as half of it the interfaces take nothing on.

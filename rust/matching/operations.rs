@@ -33,7 +33,7 @@ impl State {
         what: &Envelope,
     ) -> Option<(usize, &mut Operation)> {
         let n = self.pending.find(Id(what.cookie))? as usize;
-        let operation = self.operations.get_mut(n)?.as_mut()?;
+        let operation = self.operations.get_mut(n)?;
         let to = operation.to.as_ref()?;
         to.says(peer, what.from.endpoint).then_some((n, operation))
     }
@@ -51,14 +51,12 @@ impl State {
         if let Some(id) = over {
             self.pending.complete(id);
         }
-        if let Some(place) = self.operations.get_mut(n) {
-            *place = Some(operation);
-        }
+        self.operations.put(n, operation);
     }
 
     /// Notes that an operation is over: an errno, and the bytes that were stored.
     pub(super) fn complete(&mut self, n: usize, status: u32, stored: u64) {
-        let Some(Some(operation)) = self.operations.get_mut(n) else {
+        let Some(operation) = self.operations.get_mut(n) else {
             return;
         };
         if let Some(id) = operation.id.take() {
@@ -76,8 +74,8 @@ impl State {
     /// Ends operations whose target is closed. Returns whether there were any.
     pub(super) fn end_of(&mut self, is_closed: &dyn Fn(&To) -> bool) -> bool {
         let mut any = false;
-        for n in 0..OPERATIONS {
-            let Some(Some(operation)) = self.operations.get(n) else {
+        for n in self.operations.used() {
+            let Some(operation) = self.operations.get(n) else {
                 continue;
             };
             let closed = operation.to.as_ref().is_some_and(is_closed);
@@ -106,7 +104,10 @@ impl State {
             return;
         }
         flow.sending = None;
-        for operation in self.operations.iter_mut().flatten() {
+        for n in self.operations.used() {
+            let Some(operation) = self.operations.get_mut(n) else {
+                continue;
+            };
             let behind = operation.sequence.wrapping_sub(sequence) < OPERATIONS as u32;
             if behind && operation.phase == Phase::Sent && operation.is_to(to) {
                 operation.phase = Phase::Waiting;
@@ -120,8 +121,8 @@ impl State {
     pub(super) fn lose(&mut self, now: impl Fn() -> u64) -> (Option<u64>, bool) {
         let (mut first, mut begun) = (None::<u64>, false);
         let earlier = |first: Option<u64>, when: u64| Some(first.map_or(when, |at| at.min(when)));
-        for n in 0..OPERATIONS {
-            let Some(Some(operation)) = self.operations.get_mut(n) else {
+        for n in self.operations.used() {
+            let Some(operation) = self.operations.get_mut(n) else {
                 continue;
             };
             if let Phase::Later(when) = operation.phase {
@@ -155,7 +156,7 @@ impl State {
     /// Begins an operation again, in the session that there is now.
     fn again(&mut self, n: usize) {
         let tag = self.next_tag();
-        let Some(Some(operation)) = self.operations.get_mut(n) else {
+        let Some(operation) = self.operations.get_mut(n) else {
             return;
         };
         let Some(old) = operation.to.clone() else {
@@ -178,7 +179,7 @@ impl State {
         }
         operation.to = Some(to.clone());
         let pull = operation.pull.and_then(|pull| self.pulls.get_mut(pull));
-        if let Some(Some(pull)) = pull {
+        if let Some(pull) = pull {
             pull.restart(to, tag);
         }
         self.leave(&old);
@@ -186,14 +187,14 @@ impl State {
 
     /// Frees the place of an operation, and what goes with it.
     pub(super) fn free_operation(&mut self, n: usize) {
-        let Some(operation) = self.operations.get_mut(n).and_then(Option::take) else {
+        let Some(operation) = self.operations.take(n) else {
             return;
         };
         if let Bytes::Copied(buffer) = operation.bytes {
             let _ = self.copies.push_within_capacity(buffer);
         }
-        if let Some(place) = operation.pull.and_then(|pull| self.pulls.get_mut(pull)) {
-            *place = None;
+        if let Some(pull) = operation.pull.and_then(|pull| self.pulls.take(pull)) {
+            self.keep_chunks(pull);
         }
         if let Some(to) = &operation.to {
             self.leave(to);
@@ -202,7 +203,7 @@ impl State {
 
     /// Forgets a flow without operations.
     fn leave(&mut self, to: &To) {
-        let mut operations = self.operations.iter().flatten();
+        let mut operations = self.operations.iter();
         if !operations.any(|other| other.is_to(to)) {
             self.flows.retain(|flow| !flow.to.is(to));
         }
@@ -225,7 +226,7 @@ impl State {
         };
         let (sent, number) = (operation.phase == Phase::Sent, operation.pull);
         let place = number.and_then(|pull| self.pulls.get_mut(pull));
-        let Some(Some(pull)) = place.filter(|_| sent) else {
+        let Some(pull) = place.filter(|_| sent) else {
             return Ok(false);
         };
         let first = length.min(CHUNK as u64);
@@ -251,7 +252,7 @@ impl State {
         pull.cookie = grant;
         pull.length = length;
         pull.asked = first;
-        if let Some(Some(operation)) = self.operations.get_mut(n) {
+        if let Some(operation) = self.operations.get_mut(n) {
             operation.phase = Phase::Taken;
             operation.truncated = length < operation.length;
             if let Some(to) = operation.to.clone() {

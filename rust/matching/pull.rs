@@ -8,6 +8,9 @@ use super::{to::To, CHUNK, CHUNKS};
 use crate::proto::slot::Event;
 use kernel::prelude::*;
 
+/// Memory of whole chunks that are not used now.
+pub(super) type Kept = [Option<KVVec<u8>>; CHUNKS];
+
 /// A part of what is pulled.
 pub(super) enum Chunk {
     Free(KVVec<u8>),
@@ -47,8 +50,15 @@ pub(super) struct Pull {
 }
 
 impl Pull {
-    /// Makes one of so many bytes, of which nothing is granted, with the memory of its chunks. `ENOMEM`.
-    pub(super) fn new(from: To, purpose: Purpose, address: u64, length: u64) -> Result<Self> {
+    /// Makes one of so many bytes, of which nothing is granted, with the memory of its chunks, from `kept` as far as there
+    /// is some. `ENOMEM`.
+    pub(super) fn new(
+        from: To,
+        purpose: Purpose,
+        address: u64,
+        length: u64,
+        kept: &mut Kept,
+    ) -> Result<Self> {
         Ok(Self {
             tag: 0,
             from,
@@ -61,17 +71,20 @@ impl Pull {
             asked: 0,
             stored: 0,
             status: 0,
-            chunks: Self::chunks(length)?,
+            chunks: Self::chunks(length, kept)?,
         })
     }
 
     /// Allocates the memory of the chunks for so many bytes. `ENOMEM`.
-    fn chunks(length: u64) -> Result<[Chunk; CHUNKS]> {
+    fn chunks(length: u64, kept: &mut Kept) -> Result<[Chunk; CHUNKS]> {
         let mut chunks = [const { Chunk::Copying }; CHUNKS];
         let mut left = length;
-        for chunk in &mut chunks {
+        for (chunk, kept) in chunks.iter_mut().zip(kept) {
             let bytes = left.min(CHUNK as u64);
-            *chunk = Chunk::Free(KVVec::from_elem(0, bytes as usize, GFP_KERNEL)?);
+            *chunk = Chunk::Free(match kept.take() {
+                Some(buffer) => buffer,
+                None => KVVec::from_elem(0, bytes as usize, GFP_KERNEL_ACCOUNT)?,
+            });
             left -= bytes;
         }
         Ok(chunks)

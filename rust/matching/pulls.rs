@@ -9,7 +9,7 @@ use super::{
     pull::{Chunk, Pull, Purpose},
     target::flags,
     to::To,
-    CHUNK, CHUNKS, GETS, PULLS,
+    CHUNK, CHUNKS,
 };
 use crate::proto::{
     envelope::Body,
@@ -37,16 +37,29 @@ impl Interface {
             cookie: header.cookie,
             granted: true,
             whole: header.length,
-            ..Pull::new(from, purpose, receipt.address, receipt.length)?
+            ..self.new_pull(from, purpose, receipt.address, receipt.length)?
         };
         self.state.lock().begin_pull(pull)
+    }
+
+    /// Makes a pull of so many bytes. `ENOMEM`.
+    pub(super) fn new_pull(
+        &self,
+        from: To,
+        purpose: Purpose,
+        address: u64,
+        length: u64,
+    ) -> Result<Pull> {
+        let mut kept = self.state.lock().take_chunks(length);
+        Pull::new(from, purpose, address, length, &mut kept)
     }
 
     /// Goes on with all that is pulled: stores what has come, asks for more, ends it. Returns whether there was
     /// something to be done.
     pub(super) fn pull(&self, worker: &mut Worker) -> bool {
         let mut any = false;
-        for n in 0..PULLS + GETS {
+        let used = self.state.lock().pulls.used();
+        for n in used {
             for chunk in 0..CHUNKS {
                 any |= self.store_chunk(worker, n, chunk);
                 any |= self.ask(n, chunk);
@@ -58,7 +71,7 @@ impl Interface {
 
     fn store_chunk(&self, worker: &mut Worker, n: usize, chunk: usize) -> bool {
         let mut state = self.state.lock();
-        let Some(Some(pull)) = state.pulls.get_mut(n) else {
+        let Some(pull) = state.pulls.get_mut(n) else {
             return false;
         };
         let address = pull.address;
@@ -78,7 +91,7 @@ impl Interface {
         let left = stored.is_err_and(|e| worker.leaves(e));
         let mut state = self.state.lock();
         // No other ends it: that is of the same work.
-        if let Some(Some(pull)) = state.pulls.get_mut(n) {
+        if let Some(pull) = state.pulls.get_mut(n) {
             match stored {
                 Ok(()) => pull.stored += u64::from(length),
                 Err(_) if left => {}
@@ -96,7 +109,7 @@ impl Interface {
 
     fn ask(&self, n: usize, chunk: usize) -> bool {
         let mut state = self.state.lock();
-        let Some(Some(pull)) = state.pulls.get_mut(n) else {
+        let Some(pull) = state.pulls.get_mut(n) else {
             return false;
         };
         let left = pull.length - pull.asked;
@@ -132,7 +145,7 @@ impl Interface {
 
     fn end_pull(&self, worker: &mut Worker, n: usize) -> bool {
         let mut state = self.state.lock();
-        let Some(Some(pull)) = state.pulls.get(n) else {
+        let Some(pull) = state.pulls.get(n) else {
             return false;
         };
         if !pull.is_over() {
@@ -154,14 +167,14 @@ impl Interface {
                 if lost {
                     return false;
                 }
-                if let Some(pull) = state.pulls.get_mut(n).and_then(Option::take) {
+                if let Some(pull) = state.pulls.take(n) {
                     // Another one may have the place before this one's program is told.
-                    if let Some(Some(operation)) = state.operations.get_mut(operation) {
+                    if let Some(operation) = state.operations.get_mut(operation) {
                         operation.pull = None;
                     }
                     state.complete(operation, status, stored);
-                    drop(state);
                     self.say_over(&pull, status, stored);
+                    state.keep_chunks(pull);
                 }
                 return true;
             }
@@ -169,11 +182,11 @@ impl Interface {
         if !self.rings.has_room(&worker.counts, 1) {
             return false;
         }
-        let taken = state.pulls.get_mut(n).and_then(Option::take);
-        drop(state);
-        if let Some(pull) = taken {
+        if let Some(pull) = state.pulls.take(n) {
             self.say_over(&pull, status, stored);
+            state.keep_chunks(pull);
         }
+        drop(state);
         let event = Event {
             status,
             stored,

@@ -32,6 +32,9 @@ const MOST_MS: u64 = 60_000;
 const LEFT_MS: Msecs = 8;
 /// Rounds in a call: the thread does the rest.
 const ROUNDS: usize = 64;
+/// So much has come, taken by a call of another program, and the program that polls has not called: before there is no
+/// place for more ([`WAITING`](super::WAITING)), the thread does the work.
+const MANY: u32 = 4;
 
 /// What a call is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,10 +52,11 @@ pub(crate) enum Call {
 pub(super) struct Bell {
     #[pin]
     sleep: WaitQueue,
-    rung: Atomic<bool>,
+    /// How often it was rung, and not heard.
+    rung: Atomic<u32>,
     /// A task does the work.
     called: Atomic<bool>,
-    /// It has left some to the thread.
+    /// The thread is to do the work.
     needed: Atomic<bool>,
     polled: Polled,
 }
@@ -61,7 +65,7 @@ impl Bell {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             sleep <- WaitQueue::new(c"weft matching sleep", kernel::static_lock_class!()),
-            rung: Atomic::new(false),
+            rung: Atomic::new(0),
             called: Atomic::new(false),
             needed: Atomic::new(false),
             polled: Polled::new(),
@@ -71,15 +75,28 @@ impl Bell {
     /// Has everything looked at: by the thread, or by the task that does its work. What rings does so behind what it has
     /// changed. Any context.
     pub(super) fn ring(&self) {
-        if !self.rung.xchg(true, Full) && !self.called.load(Relaxed) && !self.polled.is_current() {
-            self.sleep.wake_all();
+        match self.rung.fetch_add(1, Full) {
+            // Otherwise what does the work looks at this.
+            0 if !self.called.load(Relaxed) && !self.polled.is_current() => self.sleep.wake_all(),
+            MANY if !self.called.load(Relaxed) => self.need(),
+            _ => {}
         }
+    }
+
+    fn is_rung(&self) -> bool {
+        self.rung.load(Relaxed) != 0
     }
 
     /// What rings from here on is looked at again.
     fn hush(&self) {
-        self.rung.store(false, Relaxed);
+        self.rung.store(0, Relaxed);
         release();
+    }
+
+    /// Has the thread do the work, whatever polls.
+    fn need(&self) {
+        self.needed.xchg(true, Full);
+        self.sleep.wake_all();
     }
 }
 
@@ -133,7 +150,7 @@ impl Interface {
             if call == Call::Poll {
                 self.matcher.polled(|peer| peer.answer_now());
             }
-            if !more && !bell.rung.load(Relaxed) {
+            if !more && !bell.is_rung() {
                 break;
             }
         }
@@ -144,11 +161,10 @@ impl Interface {
         drop(worker);
         bell.called.xchg(false, Full);
         if left {
-            bell.needed.xchg(true, Full);
-            bell.sleep.wake_all();
+            bell.need();
         }
-        if more || bell.rung.load(Relaxed) {
-            bell.rung.store(false, Relaxed);
+        if more || bell.is_rung() {
+            bell.rung.store(0, Relaxed);
             bell.ring();
         }
     }
@@ -197,7 +213,7 @@ impl Run for Interface {
                 continue;
             };
             // What polls from here on is to be looked after.
-            let rung = || bell.rung.load(Relaxed) || needed() || bell.polled.is_current();
+            let rung = || bell.is_rung() || needed() || bell.polled.is_current();
             let _ = match until {
                 Some(ms) => bell.sleep.wait_ms(rung, ms),
                 None => bell.sleep.wait(rung),

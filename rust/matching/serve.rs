@@ -33,7 +33,7 @@ impl Interface {
     /// Returns whether an operation of another can be carried out: its bytes may need a grant.
     pub(super) fn can_serve(&self, op: Op) -> bool {
         let grants = matches!(op, Op::Get | Op::Fetch);
-        !grants || self.state.lock().grants.iter().any(Option::is_none)
+        !grants || self.state.lock().grants.free(0..GRANTS).is_some()
     }
 
     /// Carries a get or an atomic operation out, which has met a buffer.
@@ -88,10 +88,10 @@ impl Interface {
         let peer = self.peer_of(receipt.header.source).ok_or(ENODEV);
         let mut state = self.state.lock();
         let tag = state.next_tag();
-        let place = state.grants.iter_mut().find(|place| place.is_none());
+        let place = state.grants.free(0..GRANTS);
         match (peer, place) {
-            (Ok(peer), Some(place)) => {
-                *place = Some(Grant {
+            (Ok(peer), Some(n)) => {
+                let grant = Grant {
                     tag,
                     to: To::now(peer, source.address()),
                     cookie: receipt.header.cookie,
@@ -103,7 +103,8 @@ impl Interface {
                     asked: [None; CHUNKS],
                     event: *event,
                     silent: !receipt.full,
-                });
+                };
+                state.grants.put(n, grant);
                 Ok(false)
             }
             (peer, _) => {
@@ -162,7 +163,8 @@ impl Interface {
     /// Sends the first bytes of grants, and tells the program of those that are over. Returns whether there were any.
     pub(super) fn serve(&self, worker: &mut Worker) -> bool {
         let mut any = false;
-        for n in 0..GRANTS {
+        let used = self.state.lock().grants.used();
+        for n in used {
             any |= self.tell_granted(worker, n);
             any |= self.end_grant(worker, n);
         }
@@ -171,7 +173,7 @@ impl Interface {
 
     fn tell_granted(&self, worker: &mut Worker, n: usize) -> bool {
         let mut state = self.state.lock();
-        let Some(Some(grant)) = state.grants.get_mut(n) else {
+        let Some(grant) = state.grants.get_mut(n) else {
             return false;
         };
         if grant.told || grant.over.is_some() {
@@ -210,7 +212,7 @@ impl Interface {
         };
         let again = matches!(sent, Err(None));
         let mut left = values;
-        if let Some(Some(grant)) = state.grants.get_mut(n) {
+        if let Some(grant) = state.grants.get_mut(n) {
             if again {
                 grant.told = false;
                 grant.values = left.take();
@@ -231,7 +233,7 @@ impl Interface {
 
     fn end_grant(&self, worker: &mut Worker, n: usize) -> bool {
         let mut state = self.state.lock();
-        let Some(Some(grant)) = state.grants.get_mut(n) else {
+        let Some(grant) = state.grants.get_mut(n) else {
             return false;
         };
         if grant.over.is_none() && grant.to.is_lost() {
@@ -252,9 +254,7 @@ impl Interface {
             grant.silent,
         );
         let values = grant.values.take();
-        if let Some(place) = state.grants.get_mut(n) {
-            *place = None;
-        }
+        state.grants.take(n);
         if let Some(values) = values {
             state.put_spare(values);
         }

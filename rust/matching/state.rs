@@ -11,9 +11,10 @@ use super::{
     grant::{self, Grant},
     operation::{Flow, Operation},
     peer::Peer,
-    pull::{Chunk, Pull},
+    places::Places,
+    pull::{Chunk, Kept, Pull},
     to::Asked,
-    CHUNK, EAGER, GETS, GRANTS, OPERATIONS, PULLS, RETRIES, WAITING,
+    CHUNK, CHUNKS, EAGER, GETS, GRANTS, OPERATIONS, PULLS, RETRIES, WAITING,
 };
 use crate::{
     proto::{
@@ -49,13 +50,15 @@ pub(super) struct State {
     carries: KVec<Carry>,
     /// There was no place for one.
     deferred: bool,
-    pub(super) operations: KVec<Option<Operation>>,
+    pub(super) operations: Places<Operation>,
     /// Those that are not over, by their names.
     pub(super) pending: Operations<Memory<Pending>>,
     pub(super) flows: KVec<Flow>,
     /// Of messages, and behind [`PULLS`] of them those of operations.
-    pub(super) pulls: KVec<Option<Pull>>,
-    pub(super) grants: KVec<Option<Grant>>,
+    pub(super) pulls: Places<Pull>,
+    pub(super) grants: Places<Grant>,
+    /// Memory of the last pulls, for the next ones.
+    kept: Kept,
     /// Memory for eager messages that are sent.
     pub(super) copies: KVec<KVVec<u8>>,
     tag: u32,
@@ -86,14 +89,15 @@ impl State {
             refused: false,
             carries: KVec::with_capacity(CARRIES, GFP_KERNEL_ACCOUNT)?,
             deferred: false,
-            operations: nothing(OPERATIONS)?,
+            operations: Places::new(OPERATIONS)?,
             pending: Operations::new(
                 Memory::new(Pending::free(random::nonzero32()), OPERATIONS)?,
                 Policy { retries: RETRIES },
             ),
             flows: KVec::with_capacity(OPERATIONS, GFP_KERNEL_ACCOUNT)?,
-            pulls: nothing(PULLS + GETS)?,
-            grants: nothing(GRANTS)?,
+            pulls: Places::new(PULLS + GETS)?,
+            grants: Places::new(GRANTS)?,
+            kept: [const { None }; CHUNKS],
             copies: buffers(WAITING as usize)?,
             tag: random::nonzero32(),
         })
@@ -190,19 +194,45 @@ impl State {
     /// Begins the pull of a message. `EBUSY`: there is no place.
     pub(super) fn begin_pull(&mut self, mut pull: Pull) -> Result {
         pull.tag = self.next_tag();
-        let mut places = self.pulls.iter_mut().take(PULLS);
-        *places.find(|place| place.is_none()).ok_or(EBUSY)? = Some(pull);
+        let n = self.pulls.free(0..PULLS).ok_or(EBUSY)?;
+        self.pulls.put(n, pull);
         Ok(())
+    }
+
+    /// Takes memory for the chunks of a pull of so many bytes, as far as there is some.
+    pub(super) fn take_chunks(&mut self, length: u64) -> Kept {
+        match length > CHUNK as u64 {
+            true => core::mem::replace(&mut self.kept, [const { None }; CHUNKS]),
+            // Less memory will do.
+            false => [const { None }; CHUNKS],
+        }
+    }
+
+    /// Keeps the memory of a pull that is over, as far as there is a place for it.
+    pub(super) fn keep_chunks(&mut self, pull: Pull) {
+        let mut places = self.kept.iter_mut().filter(|place| place.is_none());
+        for chunk in pull.chunks {
+            let (Chunk::Free(buffer) | Chunk::Asked(buffer, ..) | Chunk::Come(buffer, ..)) = chunk
+            else {
+                continue;
+            };
+            if buffer.len() == CHUNK {
+                let Some(place) = places.next() else {
+                    return;
+                };
+                *place = Some(buffer);
+            }
+        }
     }
 
     /// Returns whether there is a place for the pull of a message.
     pub(super) fn can_pull(&self) -> bool {
-        self.pulls.iter().take(PULLS).any(Option::is_none)
+        self.pulls.free(0..PULLS).is_some()
     }
 
     /// Returns a place for the pull of an operation.
     pub(super) fn place_of_get(&self) -> Option<usize> {
-        (PULLS..PULLS + GETS).find(|n| self.pulls.get(*n).is_some_and(Option::is_none))
+        self.pulls.free(PULLS..PULLS + GETS)
     }
 
     /// Returns the grant with a number, if an interface of a host has it.
@@ -213,7 +243,7 @@ impl State {
         number: u64,
     ) -> Option<&mut Grant> {
         let (n, tag) = grant::place_of(number)?;
-        let grant = self.grants.get_mut(n)?.as_mut()?;
+        let grant = self.grants.get_mut(n)?;
         (grant.tag == tag && grant.to.says(peer, endpoint)).then_some(grant)
     }
 
@@ -258,7 +288,7 @@ impl State {
         read: impl FnOnce(&mut [u8]) -> Result,
     ) -> Result<bool> {
         let (n, tag) = (chunk as u16 as usize, (chunk >> 32) as u32);
-        let pull = self.pulls.get_mut(n).and_then(Option::as_mut);
+        let pull = self.pulls.get_mut(n);
         let is_of = |pull: &&mut Pull| pull.tag == tag && pull.from.says(peer, endpoint);
         let Some(pull) = pull.filter(is_of) else {
             return Ok(false);

@@ -8,7 +8,7 @@ use super::{
     interface::{Interface, Worker},
     state::State,
     to::{Asked, To},
-    CHUNKS, GRANTS, OPERATIONS,
+    CHUNKS, OPERATIONS,
 };
 use crate::{proto::envelope::Body, sys::errno::ECONNRESET};
 use kernel::prelude::*;
@@ -25,7 +25,11 @@ impl Interface {
     /// Sends bytes that hosts have asked for. Returns whether some were sent.
     pub(super) fn supply(&self, worker: &mut Worker) -> bool {
         let mut any = false;
-        for n in 0..OPERATIONS + GRANTS {
+        let state = self.state.lock();
+        let operations = state.operations.used();
+        let grants = state.grants.used().map(|n| OPERATIONS + n);
+        drop(state);
+        for n in Iterator::chain(operations, grants) {
             any |= self.supply_one(worker, n);
         }
         any
@@ -78,11 +82,11 @@ impl Interface {
 fn places(state: &mut State, n: usize) -> Option<(u64, &mut [Option<Asked>; CHUNKS])> {
     match n.checked_sub(OPERATIONS) {
         None => {
-            let operation = state.operations.get_mut(n)?.as_mut()?;
+            let operation = state.operations.get_mut(n)?;
             Some((operation.id?.0, &mut operation.asked))
         }
         Some(n) => {
-            let grant = state.grants.get_mut(n)?.as_mut()?;
+            let grant = state.grants.get_mut(n)?;
             Some((grant::number_of(n, grant.tag), &mut grant.asked))
         }
     }
@@ -94,11 +98,11 @@ fn take(state: &mut State, n: usize) -> Option<Supply> {
     let asked = places.iter_mut().find_map(Option::take)?;
     let (to, address) = match n.checked_sub(OPERATIONS) {
         None => {
-            let operation = state.operations.get(n)?.as_ref()?;
+            let operation = state.operations.get(n)?;
             (operation.to.clone()?, operation.address)
         }
         Some(n) => {
-            let grant = state.grants.get(n)?.as_ref()?;
+            let grant = state.grants.get(n)?;
             (grant.to.clone(), grant.address)
         }
     };

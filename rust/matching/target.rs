@@ -182,12 +182,12 @@ impl Interface {
     fn pulled_with(&self, context: u64) -> u64 {
         let state = self.state.lock();
         let of = |event: &Event| event.context == context;
-        let pulls = state.pulls.iter().flatten();
+        let pulls = state.pulls.iter();
         let pulled = pulls.filter(|pull| match &pull.purpose {
             Purpose::Message { event, .. } => of(event),
             Purpose::Operation(_) => false,
         });
-        let grants = state.grants.iter().flatten();
+        let grants = state.grants.iter();
         let granted = grants.filter(|grant| of(&grant.event));
         (pulled.count() + granted.count()) as u64
     }

@@ -383,7 +383,7 @@ mod tests {
         [(1, 0), (2, FI_EIO), (3, 0)].into_iter().for_each(|(n, error)| cq.push(done(n, error)));
         let mut to = [0u64; 4];
         // SAFETY: There is room for four.
-        let mut read = || unsafe { cq.read(to.as_mut_ptr().cast(), 4, null_mut()) };
+        let mut read = || unsafe { cq.read(to.as_mut_ptr().cast(), 4, null_mut(), false) };
         assert_eq!((read(), read()), (1, -FI_EAVAIL as isize));
         assert!(lock(&cq.inside).queue.take_error().is_some());
         assert_eq!((read(), read()), (1, -FI_EAGAIN as isize));
