@@ -127,7 +127,10 @@ impl Interface {
         let offset = pull.asked;
         let length = left.min(CHUNK as u64) as u32;
         match core::mem::replace(place, Chunk::Copying) {
-            Chunk::Free(buffer) => *place = Chunk::Asked(buffer, offset, length),
+            // That of the last chunk may be shorter.
+            Chunk::Free(buffer) if buffer.len() >= length as usize => {
+                *place = Chunk::Asked(buffer, offset, length);
+            }
             other => {
                 *place = other;
                 return false;
