@@ -289,6 +289,28 @@ mod tests {
     }
 
     #[test]
+    fn mpich_gets_all_that_it_asks_for() {
+        let (mut tx, mut rx, mut ep): (TxAttr, RxAttr, EpAttr) = (zeroed(), zeroed(), zeroed());
+        tx.op_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
+        // All of FI_ORDER_ATOMIC (1 << 36 to 1 << 39): those of integers that are accumulated in windows.
+        (tx.msg_order, rx.msg_order) = (FI_ORDER_SAS | (0b1111 << 36), FI_ORDER_SAS);
+        rx.op_flags = FI_COMPLETION;
+        // Bits of its protocol and of tags; between them are those of communicators.
+        (ep.kind, ep.mem_tag_format) = (FI_EP_RDM, (0b11 << 54) | 0x7fff_ffff);
+        let mut domain: DomainAttr = zeroed();
+        (domain.cq_data_size, domain.av_type) = (4, FI_AV_TABLE);
+        domain.data_progress = FI_PROGRESS_MANUAL;
+        // A region may belong to an endpoint (FI_MR_ENDPOINT).
+        domain.mr_mode = 1 << 9;
+        // It asks for what it was told when it had no hints.
+        let caps = Hints::NONE.granted();
+        let (tx, rx, ep, domain) = (Some(&tx), Some(&rx), Some(&ep), Some(&domain));
+        let hints = Hints { caps, tx, rx, ep, domain, ..Hints::NONE };
+        assert_eq!(hints.refused(100), None);
+        assert_eq!((hints.granted(), hints.mr_mode()), (CAPS, 0));
+    }
+
+    #[test]
     fn names_are_those_of_this_provider() {
         let named = |n: usize, name| {
             let mut hints = Hints::NONE;

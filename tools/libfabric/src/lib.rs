@@ -61,9 +61,14 @@ struct Shared(UnsafeCell<Provider>);
 // SAFETY: The provider only takes its address; libfabric has locks for what it keeps there.
 unsafe impl Sync for Shared {}
 
+/// The newest version of the interface that programs may ask for, whichever libfabric has loaded this library. What
+/// structures of 2.2 to 2.5 have beyond those of `fi.rs` are limits of counters, at the end of a structure that this
+/// library allocates with zeros behind: that there are none.
+const NEWEST: u32 = version(2, 5);
+
 static PROVIDER: Shared = Shared(UnsafeCell::new(Provider {
     version: version(0, 1),
-    fi_version: version(2, 1),
+    fi_version: NEWEST,
     context: [null_mut(); 4],
     name: NAME.as_ptr(),
     getinfo: info::getinfo,
