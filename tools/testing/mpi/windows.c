@@ -224,11 +224,64 @@ static void typed(MPI_Comm comm)
 	free(matrix);
 }
 
+/* Memory that comes to a window when that is there, by addresses, and is another one each time. */
+static void dynamic(MPI_Comm comm)
+{
+	MPI_Aint *places = malloc(size * sizeof(*places)), place;
+	MPI_Win win;
+	int error, none;
+
+	error = MPI_Win_create_dynamic(MPI_INFO_NULL, comm, &win);
+	none = error != MPI_SUCCESS;
+	MUST(MPI_Allreduce(MPI_IN_PLACE, &none, 1, MPI_INT, MPI_SUM, comm));
+	if (none) {
+		skip("the transport offers no windows that memory is attached to");
+		free(places);
+		return;
+	}
+	MUST(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+	for (int round = 0; round < 3; round++) {
+		long *memory = calloc(WORDS, sizeof(*memory)), values[4] = { 0 }, one = 1;
+
+		for (int at = 0; at < 4; at++)
+			values[at] = word(rank, at, round);
+		MUST(MPI_Win_attach(win, memory, WORDS * sizeof(*memory)));
+		MUST(MPI_Get_address(memory + 10, &place));
+		MUST(MPI_Allgather(&place, 1, MPI_AINT, places, 1, MPI_AINT, comm));
+		MUST(MPI_Win_lock_all(0, win));
+		MUST(MPI_Put(values, 4, MPI_LONG, after(1), places[after(1)], 4, MPI_LONG, win));
+		MUST(MPI_Accumulate(&one, 1, MPI_LONG, 0, places[0] + 4 * (MPI_Aint)sizeof(one),
+				    1, MPI_LONG, MPI_SUM, win));
+		MUST(MPI_Win_flush_all(win));
+		MUST(MPI_Get(values, 4, MPI_LONG, after(1), places[after(1)], 4, MPI_LONG, win));
+		MUST(MPI_Win_unlock_all(win));
+		MUST(MPI_Barrier(comm));
+		MUST(MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win));
+		for (int at = 0; at < 4; at++) {
+			EXPECT(memory[10 + at] == word(before(1), at, round),
+			       "round %d: %ld was put at %d", round, memory[10 + at], at);
+			EXPECT(values[at] == word(rank, at, round), "round %d: %ld was got at %d",
+			       round, values[at], at);
+		}
+		EXPECT(memory[14] == (rank ? 0 : size), "round %d: the sum is %ld", round,
+		       memory[14]);
+		EXPECT(!memory[9] && !memory[15], "round %d: %ld and %ld are beside", round,
+		       memory[9], memory[15]);
+		MUST(MPI_Win_unlock(rank, win));
+		MUST(MPI_Barrier(comm));
+		MUST(MPI_Win_detach(win, memory));
+		free(memory);
+	}
+	MUST(MPI_Win_free(&win));
+	free(places);
+}
+
 const struct test window_tests[] = {
 	{ "windows: put and get between fences", fences },
 	{ "windows: put between start and complete, post and wait", started },
 	{ "windows: counters by atomic operations", atomics },
 	{ "windows: locks keep others out", locks },
 	{ "windows: columns of a matrix", typed },
+	{ "windows: memory that is attached and detached", dynamic },
 	{ NULL, NULL },
 };
