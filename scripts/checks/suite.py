@@ -123,7 +123,7 @@ SUITES = (
     Suite("workloads", "programs of Debian over an interface and under weft-run, ten times as much", ("long",), 60,
           "setup", GUESTS, lab=("programs", "run", "postgres", "nbd"), env=(("WEFT_WORKLOAD", "10"),), slower=5.0),
     Suite("mpi-whole", "all of libfabric's own tests that Weft has to pass, and MPI programs, larger", ("long",), 60,
-          "setup", GUESTS, lab=("fabtests", "mpi"), env=(("WEFT_MPI", "whole"),), slower=5.0),
+          "setup", GUESTS, lab=("fabtests", "mpi", "mpich"), env=(("WEFT_MPI", "whole"),), slower=5.0),
     Suite("fuzz-proto", "decoders of bytes of peers and users, twenty minutes, by the code that they reach", ("long",), 60, "path root", (),
           # Of each of a dozen decoders and rings.
           "scripts/fuzz --seconds 100", seconds=1300),

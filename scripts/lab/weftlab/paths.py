@@ -76,22 +76,34 @@ def _compile(source, program, *options):
         new.rename(program)
 
 
+def _mpi_programs(folder, names, compiler, libraries):
+    """Compiles these programs of tools/testing/mpi."""
+    source = TOP / "tools" / "testing" / "mpi"
+    with alone():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            inputs = [source / f"{file}.c" for file in MPI_PROGRAMS[name]]
+            if not _fresh(folder / name, [*inputs, *source.glob("*.h")]):
+                new = folder / f"{name}.new"
+                command = [*compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(new), *map(str, inputs)]
+                _make([*command, *libraries], folder / name)
+                new.rename(folder / name)
+    return folder
+
+
 @functools.cache
 def mpi_programs():
     """The folder with the programs of tools/testing/mpi, compiled for the Open MPI of the guests."""
-    source, folder = TOP / "tools" / "testing" / "mpi", BUILD / "mpi"
     libraries = pathlib.Path(env("mpi")) / "usr" / "lib" / "x86_64-linux-gnu"
-    options = ["-O2", "-Wall", "-Wextra", "-Werror", f"-I{libraries}/openmpi/include"]
     libs = [f"-L{libraries}", f"-Wl,-rpath-link,{libraries}", "-l:libmpi.so.40"]
-    with alone():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, files in MPI_PROGRAMS.items():
-            inputs = [source / f"{file}.c" for file in files]
-            if not _fresh(folder / name, [*inputs, *source.glob("*.h")]):
-                new = folder / f"{name}.new"
-                _make(["gcc", *options, "-o", str(new), *map(str, inputs), *libs], folder / name)
-                new.rename(folder / name)
-    return folder
+    return _mpi_programs(BUILD / "mpi", MPI_PROGRAMS, ["gcc", f"-I{libraries}/openmpi/include"], libs)
+
+
+@functools.cache
+def mpich_programs():
+    """The folder with those that show what MPI promises, compiled for MPICH, which is at /mnt/mpich in guests."""
+    compiler = [f"{env('mpich')}/bin/mpicc", "-Wl,-rpath,/mnt/mpich/lib"]
+    return _mpi_programs(BUILD / "mpich", ["semantics"], compiler, [])
 
 
 @contextlib.contextmanager

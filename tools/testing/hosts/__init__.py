@@ -4,7 +4,7 @@
 # In the order that boots least: one host with two ports, then two hosts, then
 # two hosts over ivshmem. `alone` boots machines of its own.
 ORDER = [
-    "selftests", "kunit", "slots", "transfer", "library", "loopback", "clients", "sockets", "matching", "libfabric", "net", "programs", "run", "postgres", "nbd", "fabtests", "mpi", "vsock", "verbs", "trace", "pool", "fences",
+    "selftests", "kunit", "slots", "transfer", "library", "loopback", "clients", "sockets", "matching", "libfabric", "net", "programs", "run", "postgres", "nbd", "fabtests", "mpi", "mpich", "vsock", "verbs", "trace", "pool", "fences",
     "links", "events", "far", "reach", "storm", "forged", "keys", "hostile", "raw", "quiesced", "fabric",
     "hotplug", "multiroot", "hierarchy", "assign", "unfulfilled", "endpoints", "rerouted", "lifecycle", "death", "faults",
     "errors", "iommu", "diagnose", "functions", "sriov", "beyond", "rates", "power", "migration", "moments", "live",

@@ -2,6 +2,7 @@
 """MPI programs over Weft's provider of libfabric: Debian's Open MPI with HPC Challenge, NetPIPE and mpi4py, unmodified,
 and what MPI promises, by tools/testing/mpi. What they compute is verified; the interface beside has not carried it."""
 
+import contextlib
 import re
 import shlex
 import time
@@ -66,15 +67,21 @@ def carried(host):
     return counters(host)["tx_bytes"]
 
 
-def run(at, ranks, transport, *words, folder="/tmp"):
-    """A job to its end. Over Weft, the interfaces carry next to nothing meanwhile."""
+@contextlib.contextmanager
+def beside(at, what):
+    """While it runs, the interfaces carry next to nothing."""
     before = [carried(host) for host, _ in at]
-    done = Job(at, ranks, transport, *words, folder=folder).wait()
+    yield
     for (host, _), was in zip(at, before):
         grown = carried(host) - was
-        if transport is not TCP and grown > BESIDE:
-            raise Mismatch(f"{host.name}: {grown} bytes of {shlex.join(map(str, words))} went over the interface")
-    return done
+        if grown > BESIDE:
+            raise Mismatch(f"{host.name}: {grown} bytes of {what} went over the interface")
+
+
+def run(at, ranks, transport, *words, folder="/tmp"):
+    """A job to its end. Over Weft, the interfaces carry next to nothing meanwhile."""
+    with contextlib.nullcontext() if transport is TCP else beside(at, shlex.join(map(str, words))):
+        return Job(at, ranks, transport, *words, folder=folder).wait()
 
 
 def told(done, where):
@@ -88,8 +95,8 @@ def told(done, where):
            f"{done.err[-3000:]}", None, 0)  # fmt: skip
 
 
-def semantics(*more):
-    return (f"{PROGRAMS}/semantics", *(("-x", 3) if WHOLE else ("-b",)), *more)
+def semantics(*more, programs=PROGRAMS):
+    return (f"{programs}/semantics", *(("-x", 3) if WHOLE else ("-b",)), *more)
 
 
 # Windows are made of a BTL, of which there is none with pml=cm: they have a test of their own.

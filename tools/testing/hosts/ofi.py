@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Hosts with libfabric, Weft's provider of it, Open MPI, and IP beside them for what programs tell each other before
+"""Hosts with libfabric, Weft's provider of it, Open MPI, MPICH, and IP beside them for what programs tell each other before
 they have a transport. Both ends of a program are started by the lab's agent: there is no ssh."""
 
 import contextlib
 import os
 
-from weftlab import kernel, mpirun, paths, topology
+from weftlab import kernel, mpich, mpirun, paths, topology
 from weftlab.errors import Skip
 from weftlab.layers import inside, mount
 
@@ -19,7 +19,7 @@ def prepared(bench):
     """The lab of h1 and h2, which have all but interfaces."""
     if kernel.variant():
         raise Skip("this kernel has no overlay file system")
-    shares = mpirun.shares() | {"fabtests": paths.env("fabtests")}
+    shares = mpirun.shares() | mpich.shares() | {"fabtests": paths.env("fabtests")}
     # Two of the largest programs of fabtests in a host, or a benchmark.
     lab = bench.shape("mpi", topology.chain(2), shares=shares, memory=3072)
     for host in lab.hosts.values():
