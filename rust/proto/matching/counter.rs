@@ -142,6 +142,21 @@ impl<C: Storage<Counter>, T: Storage<Trigger>> Counters<C, T> {
         self.remove(counter, at)
     }
 
+    /// Takes out an operation that its program gives up, whatever its threshold. Returns false if it does not wait for
+    /// this counter. Costs a step for each in front of it.
+    pub fn withdraw(&mut self, counter: u32, operation: u64) -> bool {
+        let Some(mut at) = self.counters.at(counter).map(|counter| counter.first) else {
+            return false;
+        };
+        while let Some(trigger) = self.triggers.at(at) {
+            if trigger.operation == operation {
+                return self.remove(counter, at).is_some();
+            }
+            at = trigger.next;
+        }
+        false
+    }
+
     fn remove(&mut self, counter: u32, at: u32) -> Option<u64> {
         let trigger = *self.triggers.at(at)?;
         self.join(

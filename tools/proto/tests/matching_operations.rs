@@ -295,7 +295,7 @@ fn l_7_triggered_operations_are_due_by_threshold() {
 proptest! {
     #[test]
     fn l_7_each_triggered_operation_is_due_once(
-        acts in prop::collection::vec((0u8..4, 0u64..20, 0u32..2), 1..200),
+        acts in prop::collection::vec((0u8..5, 0u64..20, 0u32..2), 1..200),
     ) {
         let mut counters = counters(12);
         let mut model: Vec<Vec<(u64, u64)>> = vec![vec![]; 2];
@@ -314,6 +314,15 @@ proptest! {
                 2 => {
                     counts[at] += value / 8;
                     counters.count(counter, value / 8, 0);
+                }
+                3 => {
+                    let given_up = model[at].get(value as usize).map(|(_, number)| *number);
+                    let other = model[1 - at].first().map_or(u64::MAX, |(_, number)| *number);
+                    prop_assert!(!counters.withdraw(counter, other));
+                    if let Some(number) = given_up {
+                        prop_assert!(counters.withdraw(counter, number));
+                        model[at].remove(value as usize);
+                    }
                 }
                 _ => {
                     let due = model[at].first().copied().filter(|(least, _)| *least <= counts[at]);
