@@ -282,15 +282,16 @@ impl Deferred {
     }
 
     /// Something has begun. Returns what is left of it to be dropped; if it is completed later, it stays.
-    fn is_begun(&self, number: u64) -> Option<(Option<Arc<dyn Work>>, Option<Entry>)> {
+    fn is_begun(&self, number: u64) -> Option<Entry> {
         let mut inside = self.lock();
         inside.due.retain(|other| *other != number);
         self.due.store(inside.due.len(), Ordering::Relaxed);
         let entry = inside.entries.get_mut(&number)?;
+        if entry.completion.is_none() {
+            return inside.entries.remove(&number);
+        }
         let work = entry.work.take();
-        let over = entry.completion.is_none();
-        let entry = if over { inside.entries.remove(&number) } else { None };
-        Some((work, entry))
+        Some(Entry { counter: None, work, completion: None, ..*entry })
     }
 
     /// Work has ended.

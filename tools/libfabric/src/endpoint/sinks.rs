@@ -71,6 +71,9 @@ impl Report for Reporter<'_> {
             let of = self.live.cntrs.iter().filter(|(_, flags)| flags & side.flag() != 0);
             of.for_each(|(cntr, _)| cntr.count(failed));
         }
+        if let Some(number) = work {
+            self.deferred.over(number, failed);
+        }
         let sink = match side {
             Side::Send | Side::Read | Side::Write => &self.live.sends,
             Side::Receive | Side::RemoteRead | Side::RemoteWrite => &self.live.receives,
@@ -79,9 +82,6 @@ impl Report for Reporter<'_> {
         let told = reported || failed && !side.is_remote();
         if let Some(cq) = sink.cq.as_ref().filter(|_| told) {
             cq.push(done);
-        }
-        if let Some(number) = work {
-            self.deferred.over(number, failed);
         }
     }
 

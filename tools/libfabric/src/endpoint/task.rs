@@ -207,9 +207,11 @@ mod tests {
         let at = bytes.as_mut_ptr();
         // SAFETY: Each is within the bytes.
         let pieces = [0, 4].map(|n| Iovec { iov_base: unsafe { at.add(n) }.cast(), iov_len: 2 });
-        // SAFETY: The bytes are there.
-        let held =
-            [true, false].map(|inject| unsafe { Held::of(&Task::new(sending(inject), &pieces)) });
+        let held = [true, false].map(|inject| {
+            let task = Task::new(sending(inject), &pieces);
+            // SAFETY: The bytes are there.
+            unsafe { Held::of(&task) }
+        });
         bytes.fill(b'!');
         let read = |held: &Held| {
             let pieces = held.task().pieces[0].to_vec();
