@@ -3,8 +3,8 @@
 //! What waits until a counter has come so far: operations with FI_TRIGGER, and the deferred work of a domain.
 //!
 //! Which of it is due is found by `weft_proto::matching::counter`, the driver's own code, which knows an operation by a
-//! number. A counter that something has ever waited for has a slot, of two counters there: of its successes, for
-//! operations with FI_TRIGGER, and of all that it has counted, failures too, for deferred work: as fi_trigger(3) says.
+//! number. A counter that something has ever waited for has a slot there. Operations with FI_TRIGGER wait for successes,
+//! deferred work for all that has ended, failures too: as fi_trigger(3) says.
 //!
 //! What is due begins in its order, by whatever thread comes along, and by none that has a lock: a counter counts while
 //! the lock of an endpoint is held. What finds no room is tried again, and does not hold up what is elsewhere.
@@ -19,10 +19,10 @@ use std::fmt::{self, Debug};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use weft_proto::matching::counter::{Counter, Counters, Trigger};
+use weft_proto::matching::counter::{Counter, Counters, Of, Trigger};
 
 /// Counters that something can wait for.
-const SLOTS: u32 = 1024;
+const SLOTS: usize = 1024;
 /// What can wait in a domain.
 const MOST: usize = 4096;
 
@@ -67,14 +67,23 @@ pub struct Waiting {
     pub completion: Option<Completion>,
 }
 
+/// How a counter has changed: successes, and failures.
+#[derive(Clone, Copy, Debug)]
+pub enum By {
+    /// So many more.
+    Counting(u64, u64),
+    /// So many.
+    Setting(u64, u64),
+}
+
 /// What was taken out, and is dropped without a lock.
 type Taken = Vec<Entry>;
 
 struct Entry {
     kind: Kind,
     key: usize,
-    /// The counter, of those of the slots, that it waits for; `None`: it is due, or has begun.
-    counter: Option<u32>,
+    /// The slot of the counter that it waits for; `None`: it is due, or has begun.
+    slot: Option<u32>,
     place: Option<Place>,
     /// `None`: it has begun.
     work: Option<Arc<dyn Work>>,
@@ -91,7 +100,7 @@ impl Debug for Entry {
 struct Inside {
     /// Made when something waits for the first time.
     counters: Option<Counters<Vec<Counter>, Vec<Trigger>>>,
-    slots: u32,
+    slots: usize,
     free: Vec<u32>,
     /// By number: so in the order in which the program has given them.
     entries: BTreeMap<u64, Entry>,
@@ -123,29 +132,20 @@ impl Debug for Deferred {
 impl Inside {
     /// A slot that no counter has.
     fn slot(&mut self) -> Option<u32> {
-        let fresh = (self.slots < SLOTS).then_some(self.slots);
+        let fresh = (self.slots < SLOTS).then_some(self.slots as u32);
         self.free.pop().or_else(|| fresh.inspect(|_| self.slots += 1))
     }
 
     /// Moves what is due to its queue, of a slot; whether there was anything.
     fn collect(&mut self, slot: u32) -> bool {
         let before = self.due.len();
-        for counter in [2 * slot, 2 * slot + 1] {
-            while let Some(number) = self.counters.as_mut().and_then(|all| all.due(counter)) {
-                if let Some(entry) = self.entries.get_mut(&number) {
-                    entry.counter = None;
-                }
-                self.due.push_back(number);
+        while let Some(number) = self.counters.as_mut().and_then(|all| all.due(slot)) {
+            if let Some(entry) = self.entries.get_mut(&number) {
+                entry.slot = None;
             }
+            self.due.push_back(number);
         }
         self.due.len() > before
-    }
-
-    fn set(&mut self, slot: u32, (value, errors): (u64, u64)) {
-        if let Some(counters) = &mut self.counters {
-            counters.set(2 * slot, value, 0);
-            counters.set(2 * slot + 1, value.saturating_add(errors), 0);
-        }
     }
 
     /// Takes out all that have not begun, and `is` what is meant, up to `most`.
@@ -161,9 +161,9 @@ impl Inside {
 
     fn remove(&mut self, number: u64) -> Option<Entry> {
         let entry = self.entries.remove(&number)?;
-        match entry.counter {
-            Some(counter) => {
-                self.counters.as_mut().map(|all| all.withdraw(counter, number));
+        match entry.slot {
+            Some(slot) => {
+                self.counters.as_mut().map(|all| all.withdraw(slot, number));
             }
             None => self.due.retain(|other| *other != number),
         }
@@ -205,33 +205,40 @@ impl Deferred {
         let mut inside = self.lock();
         let inside = &mut *inside;
         let Some(at) = slot.or_else(|| inside.slot()) else { return Err((FI_EAGAIN, waiting)) };
-        inside.counters.get_or_insert_with(|| {
-            let counters = vec![Counter::ZERO; 2 * SLOTS as usize];
-            Counters::new(counters, vec![Trigger::FREE; MOST])
+        let counters = inside.counters.get_or_insert_with(|| {
+            Counters::new(vec![Counter::ZERO; SLOTS], vec![Trigger::FREE; MOST])
         });
-        inside.set(at, values);
-        let counter = 2 * at + u32::from(waiting.kind == Kind::Deferred);
-        let (threshold, number) = (waiting.threshold, waiting.number);
-        if inside.counters.as_mut().is_none_or(|all| !all.add(counter, threshold, number)) {
+        if slot.is_none() {
+            counters.set(at, values.0, values.1);
+        }
+        let of = match waiting.kind {
+            Kind::Triggered => Of::Successes,
+            Kind::Deferred => Of::All,
+        };
+        if !counters.add(at, of, waiting.threshold, waiting.number) {
             if slot.is_none() {
                 inside.free.push(at);
             }
             return Err((FI_EAGAIN, waiting));
         }
-        let Waiting { kind, key, work, completion, .. } = waiting;
+        let Waiting { number, kind, key, work, completion, .. } = waiting;
         let place = work.place();
         let work = Some(work);
-        let entry = Entry { kind, key, counter: Some(counter), place, work, completion };
+        let entry = Entry { kind, key, slot: Some(at), place, work, completion };
         inside.entries.insert(number, entry);
         inside.collect(at);
         self.due.store(inside.due.len(), Ordering::Relaxed);
         Ok(at)
     }
 
-    /// A counter with a slot has come to these values: with its lock held. What is due then begins by [`Self::run`].
-    pub fn changed(&self, slot: u32, values: (u64, u64)) {
+    /// A counter with a slot has counted, or was set: with its lock held. What is due then begins by [`Self::run`].
+    pub fn changed(&self, slot: u32, by: By) {
         let mut inside = self.lock();
-        inside.set(slot, values);
+        match (by, &mut inside.counters) {
+            (By::Counting(success, failure), Some(all)) => all.count(slot, success, failure),
+            (By::Setting(success, failure), Some(all)) => all.set(slot, success, failure),
+            (_, None) => {}
+        }
         let any = inside.collect(slot);
         self.due.store(inside.due.len(), Ordering::Relaxed);
         drop(inside);
@@ -291,7 +298,7 @@ impl Deferred {
             return inside.entries.remove(&number);
         }
         let work = entry.work.take();
-        Some(Entry { counter: None, work, completion: None, ..*entry })
+        Some(Entry { slot: None, work, completion: None, ..*entry })
     }
 
     /// Work has ended.
@@ -320,7 +327,7 @@ impl Deferred {
 
     /// Takes back all work that waits, or all that waits for a counter.
     pub fn flush(&self, slot: Option<u32>) {
-        let of = |entry: &Entry| slot.is_none_or(|slot| entry.counter == Some(2 * slot + 1));
+        let of = |entry: &Entry| slot.is_none_or(|slot| entry.slot == Some(slot));
         let taken = self.lock().take(usize::MAX, |e| e.kind == Kind::Deferred && of(e));
         self.taken(taken);
     }
@@ -337,9 +344,11 @@ impl Deferred {
 
     /// A counter is being closed: what waits for it is taken back.
     pub fn release(&self, slot: u32) {
+        let mut taken = Vec::new();
         let mut inside = self.lock();
-        let of = |entry: &Entry| entry.counter.is_some_and(|counter| counter / 2 == slot);
-        let taken = inside.take(usize::MAX, of);
+        while let Some(number) = inside.counters.as_mut().and_then(|all| all.cancel(slot)) {
+            taken.extend(inside.entries.remove(&number));
+        }
         inside.free.push(slot);
         drop(inside);
         self.taken(taken);

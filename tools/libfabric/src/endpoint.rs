@@ -6,6 +6,7 @@
 //! operations of libfabric are in `messages.rs`, `tagged.rs`, `rma.rs` and `atomic.rs`.
 
 mod area;
+mod asked;
 mod atomic;
 mod bits;
 mod common;
@@ -44,6 +45,7 @@ use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::fi::*;
 use crate::regions::KEYS;
+use asked::{Far, In, Out};
 use bits::Wanted;
 use common::Common;
 use later::{How, Later};
@@ -300,47 +302,6 @@ impl Endpoint {
         // SAFETY: As the caller says.
         unsafe { self.start(&how, make) }
     }
-}
-
-/// What a program asks to be sent.
-#[derive(Clone, Copy)]
-struct Out<'a> {
-    kind: u64,
-    to: FiAddr,
-    tag: u64,
-    data: Option<u64>,
-    context: *mut c_void,
-    flags: u64,
-    /// There is no completion, whatever the flags say.
-    silent: bool,
-    later: Option<&'a Later<'a>>,
-}
-
-/// A place in a region that a program asks for.
-#[derive(Clone, Copy)]
-struct Far<'a> {
-    /// Capabilities that it takes.
-    caps: u64,
-    to: FiAddr,
-    offset: u64,
-    key: u64,
-    context: *mut c_void,
-    flags: u64,
-    /// There is no completion, whatever the flags say.
-    silent: bool,
-    later: Option<&'a Later<'a>>,
-}
-
-/// What a program asks to receive.
-#[derive(Clone, Copy)]
-struct In<'a> {
-    kind: u64,
-    from: FiAddr,
-    tag: u64,
-    ignore: u64,
-    context: *mut c_void,
-    flags: u64,
-    later: Option<&'a Later<'a>>,
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {

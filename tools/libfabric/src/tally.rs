@@ -4,7 +4,7 @@
 //! counter alone.
 
 use crate::base::lock;
-use crate::deferred::{Deferred, Place, Waiting, Work};
+use crate::deferred::{By, Deferred, Place, Waiting, Work};
 use crate::wait::{Sleepers, Wait};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
@@ -49,29 +49,25 @@ impl Tally {
         Arc::ptr_eq(&self.deferred, deferred)
     }
 
-    /// Counts. What is due then begins when the caller has no lock.
-    pub fn change(&self, change: impl FnOnce(&mut Values)) {
-        self.enter(|inside| change(&mut inside.values));
-    }
-
-    fn enter(&self, change: impl FnOnce(&mut Inside)) {
+    /// Changes what the lock guards; says by what.
+    fn change(&self, change: impl FnOnce(&mut Inside) -> By) {
         let mut inside = lock(&self.inside);
-        change(&mut inside);
+        let by = change(&mut inside);
         if let Some(slot) = inside.slot {
-            self.deferred.changed(slot, (inside.values.value, inside.values.errors));
+            self.deferred.changed(slot, by);
         }
         inside.sleepers.wake(self.wait());
     }
 
     /// Changes it as a program asks for, and begins what is due.
     pub fn set(&self, change: impl FnOnce(&mut Values)) {
-        self.change(change);
+        self.change(|inside| inside.values.set(change));
         self.deferred.run();
     }
 
-    /// Counts an operation.
+    /// Counts an operation. What is due then begins when the caller has no lock.
     pub fn count(&self, failed: bool) {
-        self.change(|values| values.count(failed));
+        self.change(|inside| inside.values.count(failed));
     }
 
     /// What it has; a thread that has armed the descriptor has looked then.
@@ -141,9 +137,15 @@ impl Tally {
 }
 
 impl Values {
-    pub fn count(&mut self, failed: bool) {
+    pub fn count(&mut self, failed: bool) -> By {
         let of = if failed { &mut self.errors } else { &mut self.value };
         *of = of.wrapping_add(1);
+        By::Counting(u64::from(!failed), u64::from(failed))
+    }
+
+    fn set(&mut self, change: impl FnOnce(&mut Values)) -> By {
+        change(self);
+        By::Setting(self.value, self.errors)
     }
 }
 
@@ -157,12 +159,16 @@ impl Hold {
         Hold(Some(tally.clone()))
     }
 
-    /// Changes it. A program that sees it changed can close it.
-    pub fn change(mut self, change: impl FnOnce(&mut Values)) {
+    /// Counts the end of work. A program that sees it counted can close the counter.
+    pub fn count(self, failed: bool) {
+        self.change(|values| values.count(failed));
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Values) -> By) {
         if let Some(tally) = self.0.take() {
-            tally.enter(|inside| {
+            tally.change(|inside| {
                 inside.holds -= 1;
-                change(&mut inside.values);
+                change(&mut inside.values)
             });
         }
     }
@@ -196,8 +202,10 @@ impl Work for Counting {
         let hold = lock(&self.hold).take();
         if let Some(hold) = hold {
             hold.change(|values| {
-                let before = if self.adds { values.value } else { 0 };
-                values.value = before.wrapping_add(self.value);
+                values.set(|values| {
+                    let before = if self.adds { values.value } else { 0 };
+                    values.value = before.wrapping_add(self.value);
+                })
             });
         }
         Ok(())

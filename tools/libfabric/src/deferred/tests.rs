@@ -49,6 +49,28 @@ impl Work for Task {
     }
 }
 
+/// Work that does something when it begins.
+struct Doing<F>(F);
+
+impl<F> Debug for Doing<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Doing")
+    }
+}
+
+impl<F: Fn() + Send + Sync> Work for Doing<F> {
+    fn begin(&self) -> Result<(), c_int> {
+        (self.0)();
+        Ok(())
+    }
+
+    fn fail(&self, _: c_int) {}
+
+    fn place(&self) -> Option<Place> {
+        Some(HERE)
+    }
+}
+
 /// A domain without ports.
 struct Bench {
     deferred: Arc<Deferred>,
@@ -77,6 +99,14 @@ impl Bench {
     fn waiting(&self, kind: Kind, threshold: u64, work: Arc<dyn Work>, key: usize) -> Waiting {
         let number = self.deferred.number();
         Waiting { number, kind, key, threshold, work, completion: None }
+    }
+
+    /// Work whose end a counter counts.
+    fn counted(&self, tally: &Arc<Tally>, threshold: u64, work: Arc<dyn Work>) -> Waiting {
+        let hold = Hold::new(tally);
+        let completion: Completion = Box::new(move |failed| hold.count(failed));
+        let waiting = self.waiting(Kind::Deferred, threshold, work, 1);
+        Waiting { completion: Some(completion), ..waiting }
     }
 
     fn add(&self, tally: &Tally, kind: Kind, threshold: u64, name: usize) {
@@ -207,7 +237,7 @@ fn the_end_of_work_is_counted_whether_it_has_begun_or_not() {
         let hold = Hold::new(&counted);
         let says = bench.says.clone();
         let completion = move |failed| {
-            hold.change(|values| values.count(failed));
+            hold.count(failed);
             says.send(Over(name, failed)).expect("the test listens");
         };
         let waiting = bench.waiting(Kind::Deferred, 1, task, name);
@@ -239,31 +269,12 @@ fn the_end_of_work_is_counted_whether_it_has_begun_or_not() {
 
 #[test]
 fn work_may_be_over_before_it_is_known_to_have_begun() {
-    #[derive(Debug)]
-    struct Fast(Arc<Deferred>, u64);
-    impl Work for Fast {
-        fn begin(&self) -> Result<(), c_int> {
-            self.0.over(self.1, false);
-            Ok(())
-        }
-
-        fn fail(&self, _: c_int) {}
-
-        fn place(&self) -> Option<Place> {
-            Some(HERE)
-        }
-    }
     let bench = Bench::new();
     let (tally, counted) = (bench.tally(), bench.tally());
     let number = bench.deferred.number();
-    let hold = Hold::new(&counted);
-    let completion = Box::new(move |failed| hold.change(|values| values.count(failed)));
-    let work = Arc::new(Fast(bench.deferred.clone(), number));
-    let waiting = Waiting {
-        completion: Some(completion),
-        number,
-        ..bench.waiting(Kind::Deferred, 0, work, 1)
-    };
+    let deferred = bench.deferred.clone();
+    let work = Arc::new(Doing(move || deferred.over(number, false)));
+    let waiting = Waiting { number, ..bench.counted(&counted, 0, work) };
     tally.defer(waiting).expect("there is room");
     // It is begun by this thread or by the other.
     while counted.values().value == 0 || lock(&bench.deferred.inside).running {
@@ -313,11 +324,7 @@ fn an_endpoint_that_is_closed_begins_nothing_any_more() {
     let (tally, counted) = (bench.tally(), bench.tally());
     bench.add(&tally, Kind::Triggered, 1, 1);
     let full = bench.task(2, HERE, &[FI_EAGAIN; 1 << 16]);
-    let hold = Hold::new(&counted);
-    let completion = Box::new(move |failed| hold.change(|values| values.count(failed)));
-    let waiting = bench.waiting(Kind::Deferred, 0, full, 2);
-    let waiting = Waiting { completion: Some(completion), ..waiting };
-    tally.defer(waiting).expect("there is room");
+    tally.defer(bench.counted(&counted, 0, full)).expect("there is room");
     let other = bench.task(3, ELSEWHERE, &[]);
     tally.defer(bench.waiting(Kind::Triggered, 1, other, 3)).expect("there is room");
     bench.deferred.forget(HERE.endpoint);
@@ -329,28 +336,17 @@ fn an_endpoint_that_is_closed_begins_nothing_any_more() {
 
 #[test]
 fn an_endpoint_is_not_closed_while_something_begins_there() {
-    #[derive(Debug)]
-    struct Slow(Mutex<Sender<()>>, Mutex<Receiver<()>>, Arc<AtomicUsize>);
-    impl Work for Slow {
-        fn begin(&self) -> Result<(), c_int> {
-            lock(&self.0).send(()).expect("the test listens");
-            lock(&self.1).recv().expect("the test says so");
-            self.2.store(1, Ordering::SeqCst);
-            Ok(())
-        }
-
-        fn fail(&self, _: c_int) {}
-
-        fn place(&self) -> Option<Place> {
-            Some(HERE)
-        }
-    }
     let bench = Bench::new();
     let tally = bench.tally();
     let ((begins, begun), (go, gone)) = (channel(), channel());
     let done = Arc::new(AtomicUsize::new(0));
-    let work = Slow(Mutex::new(begins), Mutex::new(gone), done.clone());
-    let waiting = bench.waiting(Kind::Triggered, 1, Arc::new(work), 1);
+    let (ends, begins, gone) = (done.clone(), Mutex::new(begins), Mutex::new(gone));
+    let work = Arc::new(Doing(move || {
+        lock(&begins).send(()).expect("the test listens");
+        lock(&gone).recv().expect("the test says so");
+        ends.store(1, Ordering::SeqCst);
+    }));
+    let waiting = bench.waiting(Kind::Triggered, 1, work, 1);
     tally.defer(waiting).expect("there is room");
     // By the thread.
     tally.count(false);
@@ -392,11 +388,7 @@ fn there_is_room_for_so_many() {
     }
     let counted = bench.tally();
     let task = bench.task(1, HERE, &[]);
-    let hold = Hold::new(&counted);
-    let completion: Completion = Box::new(move |_| drop(hold));
-    let waiting = bench.waiting(Kind::Deferred, 1, task, 1);
-    let waiting = Waiting { completion: Some(completion), ..waiting };
-    assert_eq!(tally.defer(waiting), Err(FI_EAGAIN));
+    assert_eq!(tally.defer(bench.counted(&counted, 1, task)), Err(FI_EAGAIN));
     assert!(counted.close());
     bench.deferred.flush(None);
     let tallies: Vec<_> = (0..SLOTS).map(|_| bench.tally()).collect();

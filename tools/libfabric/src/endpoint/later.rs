@@ -97,9 +97,7 @@ impl Endpoint {
             let reported = how.flags & FI_COMPLETION != 0;
             let task = make(live, Telling { reported, work: Some(number) })?;
             let hold = later.completion.map(Hold::new);
-            let counted = hold.map(|hold| {
-                Box::new(move |failed| hold.change(|values| values.count(failed))) as Completion
-            });
+            let counted = hold.map(|hold| Box::new(|failed| hold.count(failed)) as Completion);
             let kind = (Kind::Deferred, later.key);
             // SAFETY: As the caller says.
             return unsafe {
