@@ -3,12 +3,12 @@
 //! A matching interface: what a file has, and how it is opened and closed.
 
 use super::{
+    bell::{Bell, Call},
     carry::Carry,
     lists::{Member, Needs},
     matcher::{Matcher, Matching},
     peer::{Payload, Peer},
     rings::{Counts, Ring, Rings, Shape},
-    rounds::{Bell, Call},
     state::{Arrival, State},
     to::{Asked, To},
     CHUNK, CHUNKS, EAGER,

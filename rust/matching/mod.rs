@@ -24,6 +24,7 @@
 //! 7. `Matcher::peers`;
 //! 8. `Peer::replies`.
 
+mod bell;
 mod carry;
 mod commands;
 mod grant;
@@ -49,10 +50,10 @@ mod target;
 mod to;
 
 pub(crate) use self::{
+    bell::Call,
     interface::{Open, Wanted},
     matcher::Matching,
     rings::Shape,
-    rounds::Call,
 };
 
 /// Bytes of a message that are sent at once; a longer one is pulled by its target.

@@ -5,22 +5,20 @@
 //! A call does it at once, so that a message wakes no thread; what the thread is at, what takes long, and what may have
 //! to wait for a page is left to it.
 //! A program that looks for events again and again says so: its calls then take what hosts have sent, too, and neither
-//! the thread nor a work item is woken meanwhile. Both come by from time to time ([`Polled`]), so that all goes on when
+//! the thread nor a work item is woken meanwhile. Both come by from time to time ([`Polled`](super::polled::Polled)), so that all goes on when
 //! the program does not call any more. This file must not know what there is to be done.
 
 use super::{
+    bell::Call,
     interface::{Interface, Worker},
-    polled::Polled,
 };
 use crate::sys::{
     clock,
-    pages::release,
     thread::{should_stop, Run},
-    waitq::WaitQueue,
 };
 use kernel::{
     prelude::*,
-    sync::atomic::{Atomic, Full, Relaxed},
+    sync::atomic::{Full, Relaxed},
     time::Msecs,
 };
 
@@ -32,74 +30,6 @@ const MOST_MS: u64 = 60_000;
 const LEFT_MS: Msecs = 8;
 /// Rounds in a call: the thread does the rest.
 const ROUNDS: usize = 64;
-/// So much has come, taken by a call of another program, and the program that polls has not called: before there is no
-/// place for more ([`WAITING`](super::WAITING)), the thread does the work.
-const MANY: u32 = 4;
-
-/// What a call is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
-    /// There is something in the rings.
-    Look,
-    /// The same, or something may have come; and the program calls again soon.
-    Poll,
-    /// The program is about to sleep.
-    Rest,
-}
-
-/// What wakes the thread.
-#[pin_data]
-pub(super) struct Bell {
-    #[pin]
-    sleep: WaitQueue,
-    /// How often it was rung, and not heard.
-    rung: Atomic<u32>,
-    /// A task does the work.
-    called: Atomic<bool>,
-    /// The thread is to do the work.
-    needed: Atomic<bool>,
-    polled: Polled,
-}
-
-impl Bell {
-    pub(super) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            sleep <- WaitQueue::new(c"weft matching sleep", kernel::static_lock_class!()),
-            rung: Atomic::new(0),
-            called: Atomic::new(false),
-            needed: Atomic::new(false),
-            polled: Polled::new(),
-        })
-    }
-
-    /// Has everything looked at: by the thread, or by the task that does its work. What rings does so behind what it has
-    /// changed. Any context.
-    pub(super) fn ring(&self) {
-        match self.rung.fetch_add(1, Full) {
-            // Otherwise what does the work looks at this.
-            0 if !self.called.load(Relaxed) && !self.polled.is_current() => self.sleep.wake_all(),
-            MANY if !self.called.load(Relaxed) => self.need(),
-            _ => {}
-        }
-    }
-
-    fn is_rung(&self) -> bool {
-        self.rung.load(Relaxed) != 0
-    }
-
-    /// What rings from here on is looked at again.
-    fn hush(&self) {
-        self.rung.store(0, Relaxed);
-        release();
-    }
-
-    /// Has the thread do the work, whatever polls.
-    fn need(&self) {
-        self.needed.xchg(true, Full);
-        self.sleep.wake_all();
-    }
-}
-
 impl Interface {
     /// Does some of what there is to be done, without waiting. Returns whether there was something.
     fn round(&self, worker: &mut Worker) -> bool {
