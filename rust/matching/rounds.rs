@@ -4,8 +4,9 @@
 //!
 //! A call does it at once, so that a message wakes no thread; what the thread is at, what takes long, and what may have
 //! to wait for a page is left to it.
+//!
 //! A program that looks for events again and again says so: its calls then take what hosts have sent, too, and neither
-//! the thread nor a work item is woken meanwhile. Both come by from time to time ([`Polled`](super::polled::Polled)), so that all goes on when
+//! the thread nor a work item is woken meanwhile. Both come by from time to time (`polled.rs`), so that all goes on when
 //! the program does not call any more. This file must not know what there is to be done.
 
 use super::{
@@ -30,6 +31,7 @@ const MOST_MS: u64 = 60_000;
 const LEFT_MS: Msecs = 8;
 /// Rounds in a call: the thread does the rest.
 const ROUNDS: usize = 64;
+
 impl Interface {
     /// Does some of what there is to be done, without waiting. Returns whether there was something.
     fn round(&self, worker: &mut Worker) -> bool {
