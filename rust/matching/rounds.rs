@@ -18,7 +18,6 @@ use crate::sys::{
     thread::{should_stop, Run},
 };
 use kernel::{
-    prelude::*,
     sync::atomic::{Full, Relaxed},
     time::Msecs,
 };
