@@ -131,7 +131,7 @@ SUITES = (
           (), "cd tools && ../scripts/in-root cargo test --locked -p weft-sim --no-fail-fast",
           env=(("WEFT_TIMES", "50"),), seconds=400),
     # A module is built for each.
-    Suite("mutants", "rules that are broken on purpose are noticed, by name from a to l", ("long",), 60, "setup", GUESTS,
+    Suite("mutants", "rules that are broken on purpose are noticed, from a to l", ("long",), 60, "setup", GUESTS,
           "scripts/mutants '[a-l]*'", seconds=1500),
     Suite("mutants-m-to-z", "the other rules that are broken on purpose are noticed", ("long",), 60, "setup", GUESTS,
           "scripts/mutants '[m-z]*'", seconds=1500),

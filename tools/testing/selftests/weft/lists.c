@@ -289,7 +289,7 @@ TEST_F(lists, L_4_turns)
 	ff_end(&file);
 }
 
-/* L-5: a buffer that was cached and is unlinked, or whose interface is disabled, gets no message. */
+/* L-5: a buffer that was cached gets no message when it is unlinked, or its interface disabled. */
 TEST_F(lists, L_5_given_up)
 {
 	struct weft_match_command c;
