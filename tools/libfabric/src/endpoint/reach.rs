@@ -3,9 +3,8 @@
 //! The regions of a domain, at an endpoint: how long a program waits until others can reach one, and until they cannot
 //! any more.
 
-use super::Live;
-use super::common::Common;
 use super::engine::Engine;
+use super::{Endpoint, Live, Reporter};
 use crate::base::lock;
 use crate::fi::*;
 use crate::progress::Progress;
@@ -22,7 +21,6 @@ const SOON: Duration = Duration::from_millis(1);
 
 /// Handles events until something is known; `None`: time is up, or the port is gone.
 fn known<T>(
-    common: &Common,
     live: &Live,
     engine: &mut Engine<Matching>,
     end: Instant,
@@ -32,7 +30,7 @@ fn known<T>(
         if let Some(known) = look(engine) {
             return Some(known);
         }
-        if engine.progress(&mut common.reporter(live)) {
+        if engine.progress(&mut Reporter(live)) {
             continue;
         }
         let left = end.saturating_duration_since(Instant::now());
@@ -44,7 +42,7 @@ fn known<T>(
     }
 }
 
-impl Common {
+impl Endpoint {
     /// The rights that others have by this endpoint.
     fn rights(&self, region: &Region) -> u64 {
         match self.caps & (FI_RMA | FI_ATOMIC) {
@@ -54,14 +52,14 @@ impl Common {
     }
 }
 
-impl Exposes for Common {
+impl Exposes for Endpoint {
     fn expose(&self, region: &Arc<Region>) -> Result<(), c_int> {
         let rights = self.rights(region);
         let Some(live) = self.live.get().filter(|_| rights != 0) else { return Ok(()) };
         let mut engine = lock(&live.engine);
         let at = engine.expose(region, rights, self.caps & FI_RMA_EVENT != 0)?;
         let end = Instant::now() + ENDS;
-        let appended = known(self, live, &mut engine, end, |engine| engine.appended(at));
+        let appended = known(live, &mut engine, end, |engine| engine.appended(at));
         if appended != Some(Ok(())) {
             engine.abandon(at);
         }
@@ -75,7 +73,7 @@ impl Exposes for Common {
         let end = Instant::now() + ENDS;
         loop {
             engine.withdraw(at);
-            match known(self, live, &mut engine, end, |engine| engine.withdrawn(at)) {
+            match known(live, &mut engine, end, |engine| engine.withdrawn(at)) {
                 Some(true) => return Ok(()),
                 Some(false) if Instant::now() < end => {}
                 // Of a port that is gone nothing is to come; it is found out below.
