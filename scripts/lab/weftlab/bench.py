@@ -52,7 +52,8 @@ class Bench:
         def make():
             with making("loopback", self.say) as lab:
                 lab.join(topology.chain(2, prefix="n"))
-                lab.add("host", ["n1", "n2"], cpus=2)
+                # Ten thousand queue pairs are 70 MiB, beside the programs.
+                lab.add("host", ["n1", "n2"], cpus=2, memory=320)
             return lab
 
         return self._shared("loopback", make)
