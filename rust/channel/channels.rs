@@ -217,17 +217,6 @@ impl Channels {
         }
     }
 
-    /// Returns how many bytes the users of a link have stored at the peer since the last call.
-    pub(crate) fn take_stored(&self, port: &dyn Port, link: usize) -> u64 {
-        let (Some(per_link), Ok(arena)) = (self.links.get(link), port.arena(link)) else {
-            return 0;
-        };
-        let conns = per_link.conns.lock();
-        let open = conns.table.iter().map(|conn| &conn.channel);
-        let stored = open.map(|channel| channel.take_stored(&arena));
-        stored.fold(0, u64::saturating_add)
-    }
-
     pub(crate) fn wake(&self, port: &dyn Port, link: usize) {
         if let (Some(per_link), Ok(arena)) = (self.links.get(link), port.arena(link)) {
             per_link.wake(&arena);

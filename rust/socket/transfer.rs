@@ -345,9 +345,6 @@ impl Sockets {
         );
         socket.pass(sending);
         socket.sent.fetch_add(sent as u64, Relaxed);
-        if let Ok(per_link) = self.per_link(socket.made.link) {
-            per_link.has_sent(sent);
-        }
         match result {
             Err(e) if sent == 0 => Err(e),
             _ => Ok(sent),
