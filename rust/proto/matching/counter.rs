@@ -3,23 +3,38 @@
 //! Counting events, and operations that they trigger.
 //!
 //! A counter counts successes and failures. A triggered operation waits until its counter has counted as many
-//! successes as its threshold says; those of one counter are in the order of their thresholds, and of one
-//! threshold in the order in which they came. This file is independent of what the operations are.
+//! successes as its threshold says, or as many of both; those of one counter that wait for the same are in the order
+//! of their thresholds, and of one threshold in the order in which they came. This file is independent of what the
+//! operations are.
 
 use super::{
     free::{Chained, Free},
     storage::{Storage, NONE},
 };
 
-/// A counter.
+/// What an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counter {
+pub enum Of {
     /// Operations that have succeeded.
-    pub success: u64,
-    /// Operations that have failed.
-    pub failure: u64,
+    Successes,
+    /// All that have ended.
+    All,
+}
+
+/// The operations that wait for the same.
+#[derive(Clone, Copy, Debug)]
+struct List {
     first: u32,
     last: u32,
+}
+
+/// A counter.
+#[derive(Clone, Copy, Debug)]
+pub struct Counter {
+    success: u64,
+    failure: u64,
+    /// By what they wait for.
+    lists: [List; 2],
 }
 
 impl Counter {
@@ -27,9 +42,16 @@ impl Counter {
     pub const ZERO: Self = Self {
         success: 0,
         failure: 0,
-        first: NONE,
-        last: NONE,
+        lists: [List {
+            first: NONE,
+            last: NONE,
+        }; 2],
     };
+
+    /// Returns what has been counted, of what operations wait for.
+    const fn reached(&self) -> [u64; 2] {
+        [self.success, self.success.saturating_add(self.failure)]
+    }
 }
 
 /// A triggered operation.
@@ -75,11 +97,6 @@ impl<C: Storage<Counter>, T: Storage<Trigger>> Counters<C, T> {
         }
     }
 
-    /// Returns a counter.
-    pub fn get(&self, counter: u32) -> Option<&Counter> {
-        self.counters.at(counter)
-    }
-
     /// Counts. Afterwards the caller starts what is [`Self::due`].
     pub fn count(&mut self, counter: u32, success: u64, failure: u64) {
         if let Some(counter) = self.counters.at_mut(counter) {
@@ -98,8 +115,13 @@ impl<C: Storage<Counter>, T: Storage<Trigger>> Counters<C, T> {
 
     /// Adds an operation, by which the caller knows it. Returns false if there is no such counter, or no room.
     /// It is due at once if the counter has come so far. Costs a step for each that waits for more.
-    pub fn add(&mut self, counter: u32, threshold: u64, operation: u64) -> bool {
-        let Some(mut after) = self.counters.at(counter).map(|counter| counter.last) else {
+    pub fn add(&mut self, counter: u32, of: Of, threshold: u64, operation: u64) -> bool {
+        let list = of as usize;
+        let Some(mut after) = self
+            .counters
+            .at(counter)
+            .map(|counter| counter.lists[list].last)
+        else {
             return false;
         };
         let Some((at, _)) = self.free.take(&mut self.triggers) else {
@@ -122,44 +144,67 @@ impl<C: Storage<Counter>, T: Storage<Trigger>> Counters<C, T> {
                 prev: after,
             };
         }
-        self.join(counter, after, at, at, before);
+        self.join((counter, list), (after, at), (at, before));
         true
     }
 
     /// Takes out the next operation whose threshold is reached.
     pub fn due(&mut self, counter: u32) -> Option<u64> {
-        let counted = self.counters.at(counter)?;
-        let (at, success) = (counted.first, counted.success);
-        self.triggers
-            .at(at)
-            .filter(|trigger| trigger.threshold <= success)?;
-        self.remove(counter, at)
+        let counted = *self.counters.at(counter)?;
+        let heads = counted.lists.iter().zip(counted.reached());
+        let reached = |(list, reached): (&List, u64)| {
+            let trigger = self.triggers.at(list.first)?;
+            (trigger.threshold <= reached).then_some(list.first)
+        };
+        let mut heads = heads.map(reached);
+        let list = heads.position(|at| at.is_some())?;
+        self.remove(counter, list, counted.lists[list].first)
     }
 
     /// Takes out the first operation, whatever its threshold: when the counter is closed.
     pub fn cancel(&mut self, counter: u32) -> Option<u64> {
-        let at = self.counters.at(counter)?.first;
-        self.remove(counter, at)
+        let lists = self.counters.at(counter)?.lists;
+        let list = lists.iter().position(|list| list.first != NONE)?;
+        self.remove(counter, list, lists[list].first)
     }
 
-    fn remove(&mut self, counter: u32, at: u32) -> Option<u64> {
+    /// Takes out an operation that its program gives up, whatever its threshold. Returns false if it does not wait for
+    /// this counter. Costs a step for each in front of it.
+    pub fn withdraw(&mut self, counter: u32, operation: u64) -> bool {
+        let Some(lists) = self.counters.at(counter).map(|counter| counter.lists) else {
+            return false;
+        };
+        for (list, ends) in lists.iter().enumerate() {
+            let mut at = ends.first;
+            while let Some(trigger) = self.triggers.at(at) {
+                if trigger.operation == operation {
+                    return self.remove(counter, list, at).is_some();
+                }
+                at = trigger.next;
+            }
+        }
+        false
+    }
+
+    fn remove(&mut self, counter: u32, list: usize, at: u32) -> Option<u64> {
         let trigger = *self.triggers.at(at)?;
-        self.join(
-            counter,
-            trigger.prev,
-            trigger.next,
-            trigger.prev,
-            trigger.next,
-        );
+        let around = (trigger.prev, trigger.next);
+        self.join((counter, list), around, around);
         self.free.put(&mut self.triggers, at);
         Some(trigger.operation)
     }
 
-    /// Makes `second` follow `first`, and `third` be in front of `fourth`, in the list of a counter.
-    fn join(&mut self, counter: u32, first: u32, second: u32, third: u32, fourth: u32) {
-        let Some(ends) = self.counters.at_mut(counter) else {
+    /// Makes `second` follow `first`, and `third` be in front of `fourth`, in a list of a counter.
+    fn join(
+        &mut self,
+        (counter, list): (u32, usize),
+        (first, second): (u32, u32),
+        (third, fourth): (u32, u32),
+    ) {
+        let Some(counter) = self.counters.at_mut(counter) else {
             return;
         };
+        let ends = &mut counter.lists[list];
         match self.triggers.at_mut(first) {
             Some(trigger) => trigger.next = second,
             None => ends.first = second,

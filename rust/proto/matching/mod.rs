@@ -14,8 +14,8 @@
 //! of their own, since neither calls the other. The caller carries an [`outcome::Reply`] out, and hands the
 //! [`outcome::Order`] in it back to the dispatcher.
 //!
-//! [`flow`], [`atomic`] and [`retry`] are what else a message interface needs, and, not in the module yet, `counter` and
-//! `packet`.
+//! [`flow`], [`atomic`] and [`retry`] are what else a message interface needs; and, not in the module, `counter`, which
+//! the provider of libfabric has, and `packet`.
 //! This folder is independent of how requests are encoded, of memory, of processes and of time, which is an
 //! argument. Documentation/matching.rst describes it.
 

@@ -2,30 +2,22 @@
 
 //! Counters of operations that have ended, well or not.
 
-use crate::base::{Object, absent, close, core_of, head, lock, no_bind};
+use crate::base::{Object, absent, core_of, head, no_bind};
 use crate::cq::{tell_wait, wait_for};
 use crate::domain::Domain;
 use crate::fi::*;
 use crate::progress::{Members, Progress};
 use crate::regions::Counts;
-use crate::wait::{Patience, Sleepers, Until, Wait};
+use crate::tally::{Tally, Values};
+use crate::wait::{Patience, Until};
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex};
-
-/// What the lock of a counter guards.
-#[derive(Debug, Default)]
-struct Inside {
-    value: u64,
-    errors: u64,
-    sleepers: Sleepers,
-}
+use std::sync::Arc;
 
 /// A counter.
 #[derive(Debug)]
 pub struct Cntr {
-    inside: Mutex<Inside>,
+    pub tally: Arc<Tally>,
     endpoints: Members,
-    wait: Option<Wait>,
     patience: Patience,
     wait_obj: u32,
     _domain: Option<Arc<Domain>>,
@@ -33,7 +25,7 @@ pub struct Cntr {
 
 static OPS: Ops = Ops {
     size: size_of::<Ops>(),
-    close: close::<FidCntr, Cntr>,
+    close,
     bind: no_bind,
     control,
     ops_open: absent,
@@ -60,49 +52,35 @@ pub unsafe extern "C" fn open(
         Err(error) => return -error,
     };
     let domain = core_of!(domain, FidDomain, Domain).clone();
-    let cntr = Cntr { _domain: Some(domain), ..Cntr::new(wait) };
+    let tally = Tally::new(wait, domain.deferred.clone());
+    let cntr = Cntr { _domain: Some(domain), ..Cntr::new(tally) };
     let fid = FidCntr { fid: head(FI_CLASS_CNTR, context, &OPS), ops: &CNTR };
     // SAFETY: The program says where it wants it.
     unsafe { Object::give(fid, Arc::new(cntr), out) }
 }
 
 impl Cntr {
-    fn new(wait: Option<Wait>) -> Self {
-        let wait_obj = if wait.is_some() { FI_WAIT_FD } else { FI_WAIT_NONE };
-        let (inside, endpoints) = (Mutex::default(), Members::default());
-        Cntr { inside, endpoints, wait, patience: Patience::default(), wait_obj, _domain: None }
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Inside)) {
-        let mut inside = lock(&self.inside);
-        change(&mut inside);
-        inside.sleepers.wake(self.wait.as_ref());
+    fn new(tally: Tally) -> Self {
+        let wait_obj = if tally.wait().is_some() { FI_WAIT_FD } else { FI_WAIT_NONE };
+        let (tally, endpoints) = (Arc::new(tally), Members::default());
+        Cntr { tally, endpoints, patience: Patience::default(), wait_obj, _domain: None }
     }
 
     /// Counts an operation.
     pub fn count(&self, failed: bool) {
-        self.change(|inside| {
-            let of = if failed { &mut inside.errors } else { &mut inside.value };
-            *of = of.wrapping_add(1);
-        });
+        self.tally.count(failed);
     }
 
     pub fn add(&self, endpoint: &Arc<dyn Progress>) -> Result<(), c_int> {
-        self.endpoints.add(endpoint, self.wait.as_ref())
+        self.endpoints.add(endpoint, self.tally.wait())
     }
 
     pub fn forget(&self, endpoint: &Arc<dyn Progress>) {
-        self.endpoints.forget(endpoint, self.wait.as_ref());
-    }
-
-    fn values(&self) -> (u64, u64) {
-        let mut inside = lock(&self.inside);
-        inside.sleepers.disarm();
-        (inside.value, inside.errors)
+        self.endpoints.forget(endpoint, self.tally.wait());
     }
 
     /// With `polls` by a thread that reads again soon.
-    fn read(&self, polls: bool) -> (u64, u64) {
+    fn read(&self, polls: bool) -> Values {
         let any = match polls {
             true => self.endpoints.poll(),
             false => self.endpoints.progress(),
@@ -112,64 +90,54 @@ impl Cntr {
         } else {
             self.patience.lose();
         }
-        self.values()
+        self.tally.values()
     }
 
     /// Waits until there are as many as `least`, or one more has failed. A counter without anything to sleep on is read
     /// again and again: programs wait for such counters, too.
     fn sleep(&self, least: u64, timeout: c_int) -> c_int {
         let until = Until::milliseconds(timeout);
-        let (_, failed) = self.values();
-        let over = |value, errors| match () {
-            () if value >= least => Some(0),
-            () if errors != failed => Some(-FI_EAVAIL),
+        let failed = self.tally.values().errors;
+        let over = |values: Values| match () {
+            () if values.value >= least => Some(0),
+            () if values.errors != failed => Some(-FI_EAVAIL),
             () => None,
         };
         let mut woken = false;
-        if self.wait.is_some() {
+        if self.tally.wait().is_some() {
             self.endpoints.rest();
         }
         loop {
-            let (value, errors) = self.read(self.wait.is_none());
-            if let Some(code) = over(value, errors) {
+            if let Some(code) = over(self.read(self.tally.wait().is_none())) {
                 return code;
             }
             if until.is_over() {
                 return -FI_ETIMEDOUT;
             }
-            let Some(wait) = &self.wait else {
+            let Some(wait) = self.tally.wait() else {
                 std::thread::yield_now();
                 continue;
             };
             if woken {
                 self.endpoints.forget_gone(wait);
             }
-            {
-                let mut inside = lock(&self.inside);
-                inside.sleepers.enter(wait);
-                if over(inside.value, inside.errors).is_some() {
-                    inside.sleepers.leave();
-                    continue;
-                }
+            if !self.tally.enter_sleep(wait, |values| over(values).is_some()) {
+                continue;
             }
             woken = wait.sleep(self.endpoints.limit(until));
-            lock(&self.inside).sleepers.leave();
+            self.tally.leave_sleep();
         }
     }
 
     /// Whether the program may wait for the descriptor: it has read the counter.
     pub fn try_wait(&self) -> bool {
-        let Some(wait) = &self.wait else { return false };
-        let before = self.values();
+        let Some(wait) = self.tally.wait() else { return false };
+        let before = self.tally.values();
         self.endpoints.rest();
         if self.endpoints.progress() {
             return false;
         }
-        let mut inside = lock(&self.inside);
-        inside.sleepers.arm(wait);
-        let may = (inside.value, inside.errors) == before;
-        drop(inside);
-        may && self.endpoints.are_settled()
+        self.tally.arm(wait, before) && self.endpoints.are_settled()
     }
 }
 
@@ -187,21 +155,31 @@ impl Counts for Cntr {
     }
 }
 
+unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
+    let cntr = core_of!(fid, FidCntr, Cntr);
+    if Arc::strong_count(cntr) > 1 || !cntr.tally.close() {
+        return -FI_EBUSY;
+    }
+    // SAFETY: The program does not use it any more.
+    unsafe { Object::<FidCntr, Cntr>::free(fid) };
+    0
+}
+
 unsafe extern "C" fn read(cntr: *mut FidCntr) -> u64 {
-    core_of!(cntr, FidCntr, Cntr).read(true).0
+    core_of!(cntr, FidCntr, Cntr).read(true).value
 }
 
 unsafe extern "C" fn readerr(cntr: *mut FidCntr) -> u64 {
-    core_of!(cntr, FidCntr, Cntr).read(true).1
+    core_of!(cntr, FidCntr, Cntr).read(true).errors
 }
 
 unsafe extern "C" fn add(cntr: *mut FidCntr, by: u64) -> c_int {
-    core_of!(cntr, FidCntr, Cntr).change(|inside| inside.value = inside.value.wrapping_add(by));
+    core_of!(cntr, FidCntr, Cntr).tally.set(|values| values.value = values.value.wrapping_add(by));
     0
 }
 
 unsafe extern "C" fn set(cntr: *mut FidCntr, to: u64) -> c_int {
-    core_of!(cntr, FidCntr, Cntr).change(|inside| inside.value = to);
+    core_of!(cntr, FidCntr, Cntr).tally.set(|values| values.value = to);
     0
 }
 
@@ -210,27 +188,34 @@ unsafe extern "C" fn wait(cntr: *mut FidCntr, least: u64, timeout: c_int) -> c_i
 }
 
 unsafe extern "C" fn adderr(cntr: *mut FidCntr, by: u64) -> c_int {
-    core_of!(cntr, FidCntr, Cntr).change(|inside| inside.errors = inside.errors.wrapping_add(by));
+    core_of!(cntr, FidCntr, Cntr)
+        .tally
+        .set(|values| values.errors = values.errors.wrapping_add(by));
     0
 }
 
 unsafe extern "C" fn seterr(cntr: *mut FidCntr, to: u64) -> c_int {
-    core_of!(cntr, FidCntr, Cntr).change(|inside| inside.errors = to);
+    core_of!(cntr, FidCntr, Cntr).tally.set(|values| values.errors = to);
     0
 }
 
 unsafe extern "C" fn control(cntr: *mut Fid, command: c_int, arg: *mut c_void) -> c_int {
     let cntr = core_of!(cntr, FidCntr, Cntr);
     // SAFETY: The program gives what the command wants.
-    unsafe { tell_wait(cntr.wait.as_ref(), cntr.wait_obj, command, arg) }
+    unsafe { tell_wait(cntr.tally.wait(), cntr.wait_obj, command, arg) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wait::Wait;
+
+    fn cntr_with(wait: Option<Wait>) -> Arc<Cntr> {
+        Arc::new(Cntr::new(Tally::new(wait, Arc::default())))
+    }
 
     fn cntr() -> Arc<Cntr> {
-        Arc::new(Cntr::new(Some(Wait::new().expect("there are descriptors"))))
+        cntr_with(Some(Wait::new().expect("there are descriptors")))
     }
 
     #[test]
@@ -239,7 +224,7 @@ mod tests {
         cntr.count(false);
         cntr.count(false);
         cntr.count(true);
-        assert_eq!(cntr.read(false), (2, 1));
+        assert_eq!(cntr.read(false), Values { value: 2, errors: 1 });
         assert_eq!((cntr.sleep(2, 0), cntr.sleep(3, 0)), (0, -FI_ETIMEDOUT));
     }
 
@@ -247,7 +232,7 @@ mod tests {
     fn a_sleeper_is_woken_when_it_is_high_enough() {
         for round in 0..100 {
             // One that looks again and again in place of sleeping is among them.
-            let cntr = if round % 10 == 9 { Arc::new(Cntr::new(None)) } else { cntr() };
+            let cntr = if round % 10 == 9 { cntr_with(None) } else { cntr() };
             let other = cntr.clone();
             let thread = std::thread::spawn(move || {
                 // At any time with regard to the sleeper.
@@ -280,7 +265,7 @@ mod tests {
     fn a_program_may_wait_by_itself_when_nothing_has_changed() {
         let cntr = cntr();
         assert!(cntr.try_wait());
-        let wait = cntr.wait.as_ref().expect("it has one");
+        let wait = cntr.tally.wait().expect("it has one");
         assert!(!wait.sleep(Until::milliseconds(0)));
         cntr.count(true);
         assert!(wait.sleep(Until::milliseconds(-1)));

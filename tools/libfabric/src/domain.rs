@@ -2,6 +2,8 @@
 
 //! Domains: a port of this host each, named as its device file. What a program opens in one is in `tree.rs`.
 
+use crate::attendant::Attendant;
+use crate::deferred::Deferred;
 use crate::fabric::Fabric;
 use crate::regions::Regions;
 use std::path::Path;
@@ -17,6 +19,10 @@ pub struct Domain {
     /// What it was opened for.
     pub caps: u64,
     pub regions: Regions,
+    /// What waits for counters.
+    pub deferred: Arc<Deferred>,
+    /// Looks after its endpoints while something is to begin.
+    pub attendant: Arc<Attendant>,
     _fabric: Arc<Fabric>,
 }
 
@@ -28,8 +34,17 @@ impl Domain {
         fabric: Arc<Fabric>,
     ) -> Option<weft::Result<Self>> {
         let port = Port::open_path(Path::new(&path_of(name)?));
-        let regions = Regions::default();
-        Some(port.map(|port| Domain { port, api, caps, regions, _fabric: fabric }))
+        Some(port.map(|port| {
+            let (regions, attendant) = (Regions::default(), Arc::new(Attendant::default()));
+            let deferred = Deferred::new(attendant.clone());
+            Domain { port, api, caps, regions, deferred, attendant, _fabric: fabric }
+        }))
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        self.attendant.end();
     }
 }
 

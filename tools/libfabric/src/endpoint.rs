@@ -6,13 +6,18 @@
 //! operations of libfabric are in `messages.rs`, `tagged.rs`, `rma.rs` and `atomic.rs`.
 
 mod area;
+mod asked;
 mod atomic;
+mod bits;
+mod common;
 mod engine;
 mod events;
 mod exposed;
 mod exposing;
+mod fences;
 mod filled;
 mod integers;
+mod later;
 mod life;
 mod messages;
 mod missing;
@@ -24,29 +29,32 @@ mod rma;
 mod settings;
 mod sinks;
 mod tagged;
+mod task;
 #[cfg(test)]
 mod tests;
 mod told;
+pub mod work;
 
-pub use engine::TAG;
+pub use bits::TAG;
 
 use crate::address;
 use crate::av::Av;
-use crate::base::{Object, absent, class, copy_text, core_of, head, lock, status};
+use crate::base::{Object, absent, class, copy_text, core_of, head, status};
 use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::fi::*;
-use crate::progress::Progress;
 use crate::regions::KEYS;
-use engine::{Engine, Sending, Wanted};
-use remote::Remote;
-use sinks::{Bound, Live, Reporter};
+use asked::{Far, In, Out};
+use bits::Wanted;
+use common::Common;
+use later::{How, Later};
+use sinks::{Bound, Live};
 use std::ffi::{c_int, c_void};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use weft::matching::Matching;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use task::{Act, Remote, Sending, Task};
 
 /// Bytes of the longest message that can be injected.
 pub const INJECT: usize = 1024;
@@ -63,22 +71,30 @@ pub const LEAST_ROOM: usize = 64;
 
 /// Flags of operations that make no difference: a completion says that the target has the message.
 const COMPLETE: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+/// Flags that say when an operation that sends, or accesses, begins.
+const WHEN: u64 = FI_TRIGGER | FI_FENCE;
 /// Flags by which messages are sent.
-pub const SEND_FLAGS: u64 = COMPLETE | FI_INJECT | FI_COMPLETION | FI_MORE | FI_REMOTE_CQ_DATA;
+pub const SEND_FLAGS: u64 =
+    COMPLETE | WHEN | FI_INJECT | FI_COMPLETION | FI_MORE | FI_REMOTE_CQ_DATA;
 /// Flags by which receives are posted.
-pub const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
+pub const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_TRIGGER;
 
-/// An endpoint.
+/// An endpoint, or an alias of one.
 #[derive(Debug)]
 pub struct Endpoint {
-    domain: Arc<Domain>,
-    caps: u64,
+    common: Arc<Common>,
     /// Flags of operations that are given none.
     send_flags: AtomicU64,
     receive_flags: AtomicU64,
-    least_room: AtomicUsize,
-    bound: Mutex<Bound>,
-    live: OnceLock<Live>,
+    is_alias: bool,
+}
+
+impl Deref for Endpoint {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
 }
 
 static OPS: Ops = Ops {
@@ -119,15 +135,18 @@ pub unsafe extern "C" fn open(
     }
     let domain = core_of!(domain, FidDomain, Domain).clone();
     let endpoint = Endpoint {
-        domain,
-        caps: info.caps,
+        common: Arc::new(Common::new(domain, info.caps, LEAST_ROOM)),
         send_flags: AtomicU64::new(tx.map_or(0, |tx| tx.op_flags)),
         receive_flags: AtomicU64::new(rx.map_or(0, |rx| rx.op_flags)),
-        least_room: AtomicUsize::new(LEAST_ROOM),
-        bound: Mutex::default(),
-        live: OnceLock::new(),
+        is_alias: false,
     };
-    let fid = FidEp {
+    // SAFETY: The program says where it wants it.
+    unsafe { Object::give(fid_of(context), Arc::new(endpoint), out) }
+}
+
+/// What a program knows of an endpoint.
+fn fid_of(context: *mut c_void) -> FidEp {
+    FidEp {
         fid: head(FI_CLASS_EP, context, &OPS),
         ops: &settings::EP,
         cm: &CM,
@@ -136,54 +155,33 @@ pub unsafe extern "C" fn open(
         tagged: &tagged::TAGGED,
         atomic: &atomic::ATOMIC,
         collective: &missing::COLLECTIVE,
-    };
-    // SAFETY: The program says where it wants it.
-    unsafe { Object::give(fid, Arc::new(endpoint), out) }
+    }
 }
 
 impl Endpoint {
-    fn bind_cq(&self, cq: &Arc<Cq>, flags: u64) -> Result<(), c_int> {
-        if flags & !(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) != 0 {
-            return Err(FI_EBADFLAGS);
-        }
-        let mut bound = lock(&self.bound);
-        let Bound { sends, receives, .. } = &mut *bound;
-        for (sink, flag) in [(sends, FI_TRANSMIT), (receives, FI_RECV)] {
-            if flags & flag == 0 {
-                continue;
-            }
-            if sink.cq.is_some() {
-                return Err(FI_EINVAL);
-            }
-            sink.cq = Some(cq.clone());
-            sink.selective = flags & FI_SELECTIVE_COMPLETION != 0;
-        }
-        Ok(())
+    fn common(&self) -> &Arc<Common> {
+        &self.common
     }
 
-    fn bind_cntr(&self, cntr: &Arc<Cntr>, flags: u64) {
-        lock(&self.bound).cntrs.push((cntr.clone(), flags));
-    }
-
-    /// Does something with the engine; what finds no place is tried again when events have been handled.
-    fn with(
-        &self,
-        mut act: impl FnMut(&Live, &mut Engine<Matching>) -> Result<(), c_int>,
-    ) -> Result<(), c_int> {
-        let live = self.live.get().ok_or(FI_EOPBADSTATE)?;
-        let mut engine = lock(&live.engine);
-        match act(live, &mut engine) {
-            Err(FI_EAGAIN) if engine.progress(&mut Reporter(live)) => act(live, &mut engine),
-            result => result,
-        }
+    /// An alias, with other flags of operations that are given none, of one direction.
+    fn alias(&self, flags: u64) -> Result<Self, c_int> {
+        let alias = Endpoint {
+            common: self.common.clone(),
+            send_flags: AtomicU64::new(self.flags_of_sends()),
+            receive_flags: AtomicU64::new(self.flags_of_receives()),
+            is_alias: true,
+        };
+        alias.default_flags(true, &mut { flags })?;
+        self.aliases.fetch_add(1, Ordering::Relaxed);
+        Ok(alias)
     }
 
     /// Sends a message.
     ///
     /// # Safety
     ///
-    /// As [`Engine::send`].
-    unsafe fn send(&self, mut sending: Out, pieces: &[Iovec]) -> Result<(), c_int> {
+    /// The pieces can be read: now, if the message is injected, or else until it is over.
+    unsafe fn send(&self, mut sending: Out<'_>, pieces: &[Iovec]) -> Result<(), c_int> {
         let bytes = area::length(pieces);
         if pieces.len() > PIECES {
             return Err(FI_EINVAL);
@@ -202,21 +200,27 @@ impl Endpoint {
             return Err(FI_EOPNOTSUPP);
         }
         sending.data = sending.data.filter(|_| sending.flags & FI_REMOTE_CQ_DATA != 0);
-        self.with(|live, engine| {
+        let Out { kind, tag, data, context, flags, silent, later, .. } = sending;
+        let how = How { flags, context, receives: false, silent, later };
+        let make = |live: &Live, telling| {
             let to = live.av.table().get(sending.to).ok_or(FI_EINVAL)?;
-            let Out { kind, tag, data, context, .. } = sending;
-            let reported = !sending.silent && live.sends.reports(sending.flags);
-            let sending = Sending { to, kind, tag, data, context, reported, inject };
-            // SAFETY: As the caller says.
-            unsafe { engine.send(&sending, pieces) }
-        })
+            let fence = flags & FI_FENCE != 0;
+            let sending = Sending { to, kind, tag, data, context, telling, inject, fence };
+            Ok(Task::new(Act::Send(sending), pieces))
+        };
+        // SAFETY: As the caller says.
+        unsafe { self.start(&how, make) }
     }
 
     /// Does something to a region of another.
-    fn reach(
+    ///
+    /// # Safety
+    ///
+    /// As [`Engine::begin`](engine::Engine::begin), of the task that is made.
+    unsafe fn reach<'t>(
         &self,
-        far: &Far,
-        mut act: impl FnMut(&mut Engine<Matching>, &Remote) -> Result<(), c_int>,
+        far: &Far<'_>,
+        make: impl FnOnce(Remote) -> Task<'t>,
     ) -> Result<(), c_int> {
         if self.caps & far.caps != far.caps {
             return Err(FI_EOPNOTSUPP);
@@ -224,31 +228,37 @@ impl Endpoint {
         if far.key > KEYS {
             return Err(FI_ENOKEY);
         }
-        self.with(|live, engine| {
+        let Far { offset, key, context, flags, silent, later, .. } = *far;
+        let how = How { flags, context, receives: false, silent, later };
+        let made = |live: &Live, telling| {
             let to = live.av.table().get(far.to).ok_or(FI_EINVAL)?;
-            let Far { offset, key, context, .. } = *far;
-            let reported = !far.silent && live.sends.reports(far.flags);
-            let inject = far.flags & FI_INJECT != 0;
-            act(engine, &Remote { to, key, offset, context, reported, inject })
-        })
+            let (inject, fence) = (flags & FI_INJECT != 0, flags & FI_FENCE != 0);
+            Ok(make(Remote { to, key, offset, context, telling, inject, fence }))
+        };
+        // SAFETY: As the caller says.
+        unsafe { self.start(&how, made) }
     }
 
     /// Posts a receive, searches, or receives what was claimed, as the flags say.
     ///
     /// # Safety
     ///
-    /// As [`Engine::receive`].
-    unsafe fn receive(&self, asked: &In, pieces: &[Iovec]) -> Result<(), c_int> {
+    /// The pieces can be written until the receive is over.
+    unsafe fn receive(&self, asked: &In<'_>, pieces: &[Iovec]) -> Result<(), c_int> {
         let flags = asked.flags;
         let searches = FI_PEEK | FI_CLAIM | FI_DISCARD;
         let allowed = match asked.kind {
-            FI_TAGGED => FI_COMPLETION | FI_MORE | searches,
+            FI_TAGGED => FI_COMPLETION | FI_MORE | FI_TRIGGER | searches,
             _ => RECEIVE_FLAGS,
         };
         let (peek, claim) = (flags & FI_PEEK != 0, flags & FI_CLAIM != 0);
         let drops = flags & FI_DISCARD != 0;
         let many = flags & FI_MULTI_RECV != 0;
         if flags & !allowed != 0 || (drops && !peek && !claim) || (peek && claim && drops) {
+            return Err(FI_EBADFLAGS);
+        }
+        // What was found, or is not there, is found now.
+        if flags & FI_TRIGGER != 0 && flags & searches != 0 {
             return Err(FI_EBADFLAGS);
         }
         if pieces.len() > PIECES || (many && pieces.len() != 1) {
@@ -258,7 +268,7 @@ impl Endpoint {
             return Err(FI_EOPNOTSUPP);
         }
         let least = self.least_room.load(Ordering::Relaxed);
-        self.with(|live, engine| {
+        let wanted = |live: &Live| -> Result<Wanted, c_int> {
             let directed = self.caps & FI_DIRECTED_RECV != 0 && asked.from != FI_ADDR_UNSPEC;
             let source = match directed {
                 true => {
@@ -267,95 +277,44 @@ impl Endpoint {
                 }
                 false => None,
             };
-            let In { kind, tag, ignore, context, .. } = *asked;
-            let wanted = Wanted { kind, tag, ignore, source };
-            let reported = live.receives.reports(flags);
-            match pieces {
-                _ if peek => engine.search(&wanted, context, reported, claim, drops),
+            let In { kind, tag, ignore, .. } = *asked;
+            Ok(Wanted { kind, tag, ignore, source })
+        };
+        let context = asked.context;
+        if peek || claim {
+            let live = self.live()?;
+            let (wanted, reported) = (wanted(live)?, live.receives.reports(flags));
+            return self.with(|engine| match peek {
+                true => engine.search(&wanted, context, reported, claim, drops),
                 // SAFETY: As the caller says.
-                _ if claim => unsafe { engine.receive_claimed(pieces, context, reported, drops) },
-                // SAFETY: As the caller says.
-                [piece] if many => unsafe {
-                    engine.receive_many(&wanted, *piece, least, context, reported)
-                },
-                // SAFETY: As the caller says.
-                _ => unsafe { engine.receive(&wanted, pieces, context, reported) },
-            }
-        })
-    }
-}
-
-/// What a program asks to be sent.
-#[derive(Clone, Copy)]
-struct Out {
-    kind: u64,
-    to: FiAddr,
-    tag: u64,
-    data: Option<u64>,
-    context: *mut c_void,
-    flags: u64,
-    /// There is no completion, whatever the flags say.
-    silent: bool,
-}
-
-/// A place in a region that a program asks for.
-#[derive(Clone, Copy)]
-struct Far {
-    /// Capabilities that it takes.
-    caps: u64,
-    to: FiAddr,
-    offset: u64,
-    key: u64,
-    context: *mut c_void,
-    flags: u64,
-    /// There is no completion, whatever the flags say.
-    silent: bool,
-}
-
-/// What a program asks to receive.
-#[derive(Clone, Copy)]
-struct In {
-    kind: u64,
-    from: FiAddr,
-    tag: u64,
-    ignore: u64,
-    context: *mut c_void,
-    flags: u64,
-}
-
-impl Progress for Endpoint {
-    /// Handles what the driver has said.
-    fn progress(&self) -> bool {
-        let Some(live) = self.live.get() else { return false };
-        lock(&live.engine).progress(&mut Reporter(live))
-    }
-
-    fn poll(&self) -> bool {
-        let Some(live) = self.live.get() else { return false };
-        lock(&live.engine).poll(&mut Reporter(live))
-    }
-
-    fn rest(&self) {
-        if let Some(live) = self.live.get() {
-            lock(&live.engine).rings().rest();
+                false => unsafe { engine.receive_claimed(pieces, context, reported, drops) },
+            });
         }
-    }
-
-    fn is_settled(&self) -> bool {
-        self.live.get().is_none_or(|live| lock(&live.engine).is_settled())
-    }
-
-    fn lend(&self, act: &mut dyn FnMut(BorrowedFd<'_>)) {
-        if let Some(live) = self.live.get() {
-            act(lock(&live.engine).rings().as_fd());
-        }
+        let how = How { flags, context, receives: true, silent: false, later: asked.later };
+        let make = |live: &Live, telling| {
+            let wanted = wanted(live)?;
+            let act = match many {
+                true => Act::ReceiveMany(wanted, context, telling, least),
+                false => Act::Receive(wanted, context, telling),
+            };
+            Ok(Task::new(act, pieces))
+        };
+        // SAFETY: As the caller says.
+        unsafe { self.start(&how, make) }
     }
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     let endpoint = core_of!(fid, FidEp, Endpoint);
-    endpoint.finish();
-    endpoint.leave();
+    if endpoint.is_alias {
+        endpoint.aliases.fetch_sub(1, Ordering::Relaxed);
+    } else if endpoint.has_aliases() {
+        return -FI_EBUSY;
+    } else {
+        endpoint.domain.deferred.forget(endpoint.common.key());
+        endpoint.common.finish();
+        endpoint.common.leave();
+    }
     // SAFETY: The program does not use it any more.
     unsafe { Object::<FidEp, Endpoint>::free(fid) };
     0
@@ -369,7 +328,7 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
     // SAFETY: Both are objects of this provider, which the program has not closed.
     match unsafe { class(other) } {
         FI_CLASS_AV => {
-            lock(&endpoint.bound).av = Some(core_of!(other, FidAv, Av).clone());
+            endpoint.bind_av(core_of!(other, FidAv, Av));
             0
         }
         FI_CLASS_CQ => status(endpoint.bind_cq(core_of!(other, FidCq, Cq), flags)),
@@ -386,7 +345,21 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
 unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) -> c_int {
     let endpoint = core_of!(fid, FidEp, Endpoint);
     match command {
-        FI_ENABLE => status(endpoint.enable()),
+        FI_ENABLE => status(endpoint.common.enable()),
+        FI_ALIAS if !arg.is_null() => {
+            // SAFETY: The program says what it wants, and where.
+            let (out, flags) = unsafe {
+                let asked = &*arg.cast::<Alias>();
+                (asked.fid, asked.flags)
+            };
+            match endpoint.alias(flags) {
+                // SAFETY: Likewise; the endpoint is not closed. An endpoint begins with what all objects do.
+                Ok(alias) => unsafe {
+                    Object::give(fid_of((*fid).context), Arc::new(alias), out.cast::<*mut FidEp>())
+                },
+                Err(error) => -error,
+            }
+        }
         FI_GETOPSFLAG | FI_SETOPSFLAG if !arg.is_null() => {
             // SAFETY: The program gives flags, or the place of flags.
             let flags = unsafe { &mut *arg.cast::<u64>() };

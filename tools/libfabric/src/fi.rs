@@ -40,6 +40,8 @@ numbers! {
     FI_REMOTE_CQ_DATA: u64 = 1 << 17;
     FI_MORE: u64 = 1 << 18;
     FI_PEEK: u64 = 1 << 19;
+    FI_TRIGGER: u64 = 1 << 20;
+    FI_FENCE: u64 = 1 << 21;
     FI_COMPLETION: u64 = 1 << 24;
     FI_EVENT: u64 = 1 << 24;
     FI_INJECT: u64 = 1 << 25;
@@ -194,6 +196,12 @@ macro_rules! structures {
 
 type Out<T> = *mut *mut T;
 type Context = *mut c_void;
+
+mod trigger;
+
+pub use trigger::*;
+#[cfg(test)]
+pub use trigger::{NUMBERS as TRIGGER_NUMBERS, STRUCTURES as TRIGGER_STRUCTURES};
 
 structures! {
     Fid ("struct fid") { fclass: usize, context: Context, ops: *const Ops, }

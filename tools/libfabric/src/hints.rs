@@ -23,12 +23,12 @@ const REGION_ENDS: u64 = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 /// Capabilities that are there if they are asked for,
 const PRIMARY: u64 = MESSAGES | MESSAGE_ENDS | REGIONS | REGION_ENDS | FI_DIRECTED_RECV;
 /// those that cost nothing,
-const FREE: u64 = FI_MULTI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM;
+const FREE: u64 = FI_MULTI_RECV | FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM;
 /// and those of a program that says nothing. That others use a region has events only if it is asked for: a program
-/// that does not read them would stop its endpoint.
+/// that does not read them would stop its endpoint. What waits for counters has them looked at with each event.
 pub const CAPS: u64 = PRIMARY | FREE | FI_SOURCE;
 /// All of them.
-const KNOWN: u64 = CAPS | FI_RMA_EVENT;
+const KNOWN: u64 = CAPS | FI_RMA_EVENT | FI_TRIGGER;
 /// The order of what is done to regions: up to so many bytes it is done when it arrives.
 pub const REGION_ORDER: u64 = FI_ORDER_RAW
     | FI_ORDER_WAW
@@ -235,8 +235,12 @@ mod tests {
         let both = FI_TAGGED | FI_ATOMIC | FI_REMOTE_WRITE;
         assert_eq!(granted(both), both | FI_SEND | FI_RECV);
         assert_eq!(granted(FI_RMA | FI_RMA_EVENT), FI_RMA | FI_RMA_EVENT | REGION_ENDS);
-        assert_eq!(granted(0) & FI_RMA_EVENT, 0);
-        for caps in [1 << 50, 1 << 20, FI_RMA | (1 << 21)] {
+        assert_eq!(granted(0) & (FI_RMA_EVENT | FI_TRIGGER), 0);
+        assert_eq!(granted(FI_MSG | FI_TRIGGER), FI_MSG | FI_TRIGGER | MESSAGE_ENDS);
+        // It costs nothing.
+        let fenced = Hints { caps: FI_MSG, ..Hints::NONE }.granted();
+        assert_eq!(fenced & FI_FENCE, FI_FENCE);
+        for caps in [1 << 50, 1 << 22, FI_RMA | (1 << 23)] {
             assert!(refused(&Hints { caps, ..Hints::NONE }), "{caps:#x}");
         }
         // What Open MPI asks for: for messages, and for windows.
@@ -376,7 +380,7 @@ mod tests {
         }
         let wrong: [fn(&mut TxAttr); 8] = [
             |tx| tx.caps = 1 << 50,
-            |tx| tx.op_flags = 1 << 21,
+            |tx| tx.op_flags = 1 << 22,
             |tx| tx.msg_order = FI_ORDER_SAS | 1,
             |tx| tx.comp_order = 1,
             |tx| tx.inject_size = INJECT + 1,
@@ -391,7 +395,7 @@ mod tests {
         }
         let wrong: [fn(&mut RxAttr); 7] = [
             |rx| rx.caps = 1 << 50,
-            |rx| rx.op_flags = FI_INJECT,
+            |rx| rx.op_flags = FI_FENCE,
             |rx| rx.msg_order = 1 << 3,
             |rx| rx.comp_order = FI_ORDER_SAS,
             |rx| rx.size = 101,

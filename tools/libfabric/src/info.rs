@@ -25,7 +25,7 @@ const SPARE: usize = 256;
 const MANY: usize = 1024;
 /// Capabilities that an endpoint that sends has, and one that receives. Those of the domain are of neither.
 const KINDS: u64 = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
-const SENDING: u64 = KINDS | FI_SEND | FI_READ | FI_WRITE;
+const SENDING: u64 = KINDS | FI_SEND | FI_READ | FI_WRITE | FI_TRIGGER | FI_FENCE;
 const RECEIVING: u64 = KINDS
     | FI_RECV
     | FI_REMOTE_READ
@@ -33,7 +33,8 @@ const RECEIVING: u64 = KINDS
     | FI_MULTI_RECV
     | FI_DIRECTED_RECV
     | FI_SOURCE
-    | FI_RMA_EVENT;
+    | FI_RMA_EVENT
+    | FI_TRIGGER;
 
 /// A structure of zeros that libfabric frees.
 fn zeroed<T>() -> Option<*mut T> {
@@ -295,8 +296,9 @@ mod tests {
             assert_eq!(CStr::from_ptr((*info).dest_addr.cast()), dest);
             assert_eq!((*info).dest_addrlen, dest.count_bytes() + 1);
             assert_eq!((*(*info).rx_attr).size, 7);
-            assert_eq!((*(*info).tx_attr).caps, SENDING);
-            assert_eq!((*(*info).rx_attr).caps, RECEIVING & !FI_RMA_EVENT);
+            assert_eq!((*(*info).tx_attr).caps, SENDING & !FI_TRIGGER);
+            let events = FI_RMA_EVENT | FI_TRIGGER;
+            assert_eq!((*(*info).rx_attr).caps, RECEIVING & !events);
             let source = CStr::from_ptr((*info).src_addr.cast());
             assert_eq!(source, c"weft://0000000000000057/0000/00000000");
             assert_eq!((*info).src_addrlen, source.count_bytes() + 1);
@@ -357,6 +359,7 @@ mod tests {
             FI_TAGGED | FI_SEND,
             FI_RMA | FI_ATOMIC,
             FI_MSG | FI_RMA | FI_RMA_EVENT,
+            FI_MSG | FI_RMA | FI_TRIGGER | FI_FENCE,
         ] {
             let hints = Hints { caps, ..Hints::NONE };
             described(&hints, |info| {

@@ -2,7 +2,7 @@
 
 //! Compares `fi.rs` with libfabric's headers, by the C compiler.
 
-use crate::fi::{NUMBERS, STRUCTURES};
+use crate::fi::{NUMBERS, STRUCTURES, TRIGGER_NUMBERS, TRIGGER_STRUCTURES};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::Command;
@@ -33,6 +33,7 @@ fn bindings_are_as_the_headers_say() {
         "fi_rma",
         "fi_atomic",
         "fi_collective",
+        "fi_trigger",
         "fi_errno",
         "providers/fi_prov",
         "providers/fi_log",
@@ -40,7 +41,7 @@ fn bindings_are_as_the_headers_say() {
     for name in names {
         let _ = writeln!(source, "#include <rdma/{name}.h>");
     }
-    for (name, bytes, fields) in STRUCTURES {
+    for (name, bytes, fields) in STRUCTURES.iter().chain(TRIGGER_STRUCTURES) {
         let _ = writeln!(source, "_Static_assert(sizeof({name}) == {bytes}, \"{name}\");");
         for (field, at) in *fields {
             let _ = writeln!(
@@ -49,7 +50,7 @@ fn bindings_are_as_the_headers_say() {
             );
         }
     }
-    for (name, value) in NUMBERS {
+    for (name, value) in NUMBERS.iter().chain(TRIGGER_NUMBERS) {
         let _ = writeln!(
             source,
             "_Static_assert((unsigned long long){name} == {value}ULL, \"{name}\");"

@@ -11,8 +11,9 @@
 //! info.rs, hints.rs          what fi_getinfo() answers
 //! tree.rs                    what a program opens; fabric.rs, domain.rs: a fabric, and a port in it
 //! av.rs, table.rs            address vectors; address.rs: addresses as text
-//! cq.rs, cntr.rs, eq.rs      queues and counters; completion.rs: formats; wait.rs, progress.rs: how
-//!                            threads sleep, and what is looked after when a program looks
+//! cq.rs, cntr.rs, eq.rs      queues and counters; completion.rs: formats; tally.rs: what a counter has; wait.rs,
+//!                            progress.rs: how threads sleep, and what is looked after when a program looks
+//! deferred.rs                what waits until a counter has come so far; attendant.rs: a thread for that
 //! regions.rs, mr.rs          memory that others may reach; atomics.rs: how they may change integers there
 //! endpoint.rs, endpoint/     endpoints
 //! base.rs, log.rs, fi.rs     objects; libfabric's log; libfabric's headers
@@ -20,11 +21,13 @@
 
 mod address;
 mod atomics;
+mod attendant;
 mod av;
 mod base;
 mod cntr;
 mod completion;
 mod cq;
+mod deferred;
 mod domain;
 mod endpoint;
 mod eq;
@@ -39,6 +42,7 @@ mod mr;
 mod progress;
 mod regions;
 mod table;
+mod tally;
 mod tree;
 mod wait;
 

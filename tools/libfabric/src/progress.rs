@@ -18,13 +18,19 @@ pub trait Progress: Debug + Send + Sync {
     /// Handles events. Returns whether there were any.
     fn progress(&self) -> bool;
     /// The same, for a thread that does so again and again: if there are none, it does the driver's work.
-    fn poll(&self) -> bool;
+    fn poll(&self) -> bool {
+        self.progress()
+    }
     /// The driver wakes for events from here on.
-    fn rest(&self);
+    fn rest(&self) {}
     /// Whether the driver has all commands: only then it wakes for all that is to come.
     fn is_settled(&self) -> bool;
     /// Lends the descriptor that can be read while there are events.
     fn lend(&self, act: &mut dyn FnMut(BorrowedFd<'_>));
+    /// Whether something is to begin with an event, without a call of the program.
+    fn holds(&self) -> bool {
+        false
+    }
 }
 
 /// Whether two are the same.
@@ -95,6 +101,26 @@ impl Members {
         let mut all = true;
         self.each(|member| all &= member.is_settled());
         all
+    }
+
+    /// Whether something of any is to begin without a call of the program.
+    pub fn hold(&self) -> bool {
+        let mut any = false;
+        self.each(|member| any |= member.holds());
+        any
+    }
+
+    /// Has `wait` woken for all of them.
+    pub fn watch(&self, wait: &Wait) {
+        self.each(|member| {
+            // One that cannot be watched is looked after when another wakes.
+            member.lend(&mut |fd| drop(wait.watch(fd)));
+        });
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&self) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Until when a thread may sleep.

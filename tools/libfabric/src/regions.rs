@@ -169,12 +169,6 @@ pub mod tests {
             false
         }
 
-        fn poll(&self) -> bool {
-            false
-        }
-
-        fn rest(&self) {}
-
         fn is_settled(&self) -> bool {
             true
         }

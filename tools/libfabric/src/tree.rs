@@ -60,7 +60,7 @@ static DOMAIN_OPS: Ops = Ops {
     size: size_of::<Ops>(),
     close: close::<FidDomain, Domain>,
     bind: no_bind,
-    control: no_control,
+    control: control_domain,
     ops_open: absent,
     tostr: absent,
     ops_set: absent,
@@ -79,6 +79,13 @@ static DOMAIN: OpsDomain = OpsDomain {
     query_collective: absent,
     endpoint2: absent,
 };
+
+/// `fi_control()` of a domain: its deferred work.
+unsafe extern "C" fn control_domain(fid: *mut Fid, command: c_int, arg: *mut c_void) -> c_int {
+    let domain = core_of!(fid, FidDomain, Domain);
+    // SAFETY: The program gives what the command wants.
+    unsafe { endpoint::work::control(domain, command, arg) }
+}
 
 /// `fi_domain()`.
 unsafe extern "C" fn open_domain(

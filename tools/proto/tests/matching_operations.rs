@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use weft_proto::matching::{
     atomic::{Change, Integer, Operation, MOST, SIGNED},
-    counter::{Counter, Counters, Trigger},
+    counter::{Counter, Counters, Of, Trigger},
     flow::{ProtocolError, Refusal, Refusals, Source, Stage},
     packet::{Packet, Packets},
     retry::{Class, Id, Operations, Pending, Policy, Verdict},
@@ -267,60 +267,84 @@ fn counters(triggers: usize) -> VecCounters {
 fn l_7_triggered_operations_are_due_by_threshold() {
     let mut counters = counters(5);
     for (threshold, operation) in [(3, 30), (1, 10), (2, 20), (1, 11)] {
-        assert!(counters.add(0, threshold, operation));
+        assert!(counters.add(0, Of::Successes, threshold, operation));
     }
-    assert!(counters.add(1, 1, 99));
-    assert!(!counters.add(0, 1, 12), "no place");
-    assert!(!counters.add(2, 1, 12), "no such counter");
+    assert!(counters.add(1, Of::All, 1, 99));
+    assert!(!counters.add(0, Of::Successes, 1, 12), "no place");
+    assert!(!counters.add(2, Of::Successes, 1, 12), "no such counter");
     assert_eq!(counters.due(0), None);
     counters.count(0, 0, 5);
-    assert_eq!(counters.due(0), None, "failures trigger nothing");
+    assert_eq!(counters.due(0), None, "these wait for successes");
     counters.count(0, 1, 0);
     assert_eq!((counters.due(0), counters.due(0)), (Some(10), Some(11)));
     assert_eq!(counters.due(0), None);
     counters.count(0, 2, 0);
     assert_eq!((counters.due(0), counters.due(0)), (Some(20), Some(30)));
     // One whose threshold is reached is due at once.
-    assert!(counters.add(0, 2, 21));
+    assert!(counters.add(0, Of::Successes, 2, 21));
     assert_eq!(counters.due(0), Some(21));
-    let counter = counters.get(0).expect("one");
-    assert_eq!((counter.success, counter.failure), (3, 5));
-    assert_eq!(counters.cancel(1), Some(99));
-    assert_eq!(counters.cancel(1), None);
+    // Of all three successes and five failures.
+    assert!(counters.add(0, Of::All, 9, 80) && counters.add(0, Of::All, 8, 70));
+    assert!(counters.add(0, Of::Successes, 4, 40));
+    assert_eq!((counters.due(0), counters.due(0)), (Some(70), None));
+    counters.count(0, 0, 1);
+    assert_eq!((counters.due(0), counters.due(0)), (Some(80), None));
+    assert_eq!((counters.cancel(0), counters.cancel(0)), (Some(40), None));
+    assert_eq!((counters.cancel(1), counters.cancel(1)), (Some(99), None));
     counters.set(1, 7, 0);
-    assert!(counters.add(1, 7, 70));
+    assert!(counters.add(1, Of::Successes, 7, 70));
     assert_eq!(counters.due(1), Some(70));
+    counters.set(1, u64::MAX, u64::MAX);
+    assert!(counters.add(1, Of::All, u64::MAX, 71));
+    assert_eq!(counters.due(1), Some(71));
 }
 
 proptest! {
     #[test]
     fn l_7_each_triggered_operation_is_due_once(
-        acts in prop::collection::vec((0u8..4, 0u64..20, 0u32..2), 1..200),
+        acts in prop::collection::vec((0u8..6, 0u64..20, 0u32..2), 1..200),
     ) {
         let mut counters = counters(12);
-        let mut model: Vec<Vec<(u64, u64)>> = vec![vec![]; 2];
-        let mut counts = [0; 2];
+        // By counter, and by what they wait for.
+        let mut model: Vec<[Vec<(u64, u64)>; 2]> = vec![Default::default(); 2];
+        let mut counts = [[0; 2]; 2];
         for (number, (what, value, counter)) in (0..).zip(acts) {
             let at = counter as usize;
             match what {
                 0 | 1 => {
-                    let room = model.iter().map(Vec::len).sum::<usize>() < 12;
-                    prop_assert_eq!(counters.add(counter, value, number), room);
+                    let room = model.iter().flatten().map(Vec::len).sum::<usize>() < 12;
+                    let of = [Of::Successes, Of::All][what as usize];
+                    prop_assert_eq!(counters.add(counter, of, value, number), room);
                     if room {
-                        model[at].push((value, number));
-                        model[at].sort_by_key(|(threshold, _)| *threshold);
+                        let list = &mut model[at][what as usize];
+                        list.push((value, number));
+                        list.sort_by_key(|(threshold, _)| *threshold);
                     }
                 }
-                2 => {
-                    counts[at] += value / 8;
-                    counters.count(counter, value / 8, 0);
+                2 | 3 => {
+                    let [success, failure] = if what == 2 { [value / 8, 0] } else { [0, value / 8] };
+                    counts[at][0] += success;
+                    counts[at][1] += success + failure;
+                    counters.count(counter, success, failure);
+                }
+                4 => {
+                    let list = &mut model[at][value as usize % 2];
+                    let given_up = list.get(value as usize / 2).map(|(_, number)| *number);
+                    list.retain(|(_, number)| Some(*number) != given_up);
+                    let others = model[1 - at].iter().flatten().next();
+                    let other = others.map_or(u64::MAX, |(_, number)| *number);
+                    prop_assert!(!counters.withdraw(counter, other));
+                    if let Some(number) = given_up {
+                        prop_assert!(counters.withdraw(counter, number));
+                    }
                 }
                 _ => {
-                    let due = model[at].first().copied().filter(|(least, _)| *least <= counts[at]);
-                    prop_assert_eq!(counters.due(counter), due.map(|(_, number)| number));
-                    if due.is_some() {
-                        model[at].remove(0);
-                    }
+                    let mut lists = model[at].iter_mut().zip(counts[at]);
+                    let due = lists.find_map(|(list, counted)| {
+                        let (least, _) = *list.first()?;
+                        (least <= counted).then(|| list.remove(0).1)
+                    });
+                    prop_assert_eq!(counters.due(counter), due);
                 }
             }
         }

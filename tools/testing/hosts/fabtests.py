@@ -25,7 +25,7 @@ LAB = "mpi"
 OUT_OF_BAND = 3000
 BIN = "/mnt/fabtests/bin"
 # How many of each set are run; the list of another version is looked through anew.
-SETS = {"unit": 7, "functional": 25, "short": 24, "standard": 24}
+SETS = {"unit": 7, "functional": 26, "short": 24, "standard": 24}
 EXCLUDED = {
     r"^fi_msg|-e msg": "connected endpoints: Weft has reliable datagrams alone",
     r"^fi_dgram|-e dgram": "unreliable datagrams, likewise",
@@ -35,7 +35,6 @@ EXCLUDED = {
     r"^fi_rdm_shared_av": "clients that find a server by what they were told beforehand: the address of an endpoint "
     "of Weft has its generation in it, and is known when that is open",
     r" -k": "room for a header in front of each buffer (FI_MSG_PREFIX), which Weft does not want",
-    r"^fi_rdm_rma_trigger": "operations that wait for a counter (FI_TRIGGER), which the provider does not have",
     r"^fi_av_test": "addresses of the Internet, one after the other; shm, sm2 and lpp leave it out, too",
 }
 # A program allocates and clears, twice for each message of a window, as many bytes as the longest message of any test
@@ -47,9 +46,19 @@ LESS = {
     r"^fi_inject_test": ("-S", 1024),
     r"^fi_multi_ep": ("-S", 256),
 }
-# In no list of the runner. Of those that are in none fi_rdm_stress is left out as fi_rdm_shared_av is, and
-# fi_rdm_deferred_wq as triggered operations are.
-MORE = ("fi_resmgmt_test",)
+# In no list of the runner. Of those that are in none fi_rdm_stress is left out as fi_rdm_shared_av is. fi_rdm_deferred_wq
+# has no line of tagged messages, which it uses without asking for FI_TAGGED.
+MORE = (
+    "fi_resmgmt_test",
+    "fi_rdm_deferred_wq",
+    "fi_rdm_deferred_wq -T msg",
+    "fi_rdm_deferred_wq -a -T msg",
+    "fi_rdm_deferred_wq -T rma",
+    "fi_rdm_deferred_wq -a -T rma",
+    "fi_rdm_deferred_wq -T atomic",
+    "fi_rdm_deferred_wq -T f_atomic",
+    "fi_rdm_deferred_wq -T c_atomic",
+)
 # Of each program one line, if it is not the whole.
 SHORT = {
     "two hosts": (
@@ -67,6 +76,9 @@ SHORT = {
         "fi_mr_test",
         "fi_multi_mr -e rdm -V",
         "fi_rdm_rma_event",
+        "fi_rdm_rma_trigger",
+        "fi_rdm_deferred_wq -a -T rma",
+        "fi_rdm_deferred_wq -T c_atomic",
         "fi_cq_data -e rdm -o writedata",
         "fi_rma_bw -e rdm -o read -I 5",
         "fi_rma_bw -e rdm -o writedata -I 5 -U",
@@ -75,6 +87,9 @@ SHORT = {
     "one host": (
         "fi_rdm_tagged_bw -I 5 -v",
         "fi_rdm_cntr_pingpong -I 5",
+        "fi_rdm_rma_trigger",
+        "fi_rdm_deferred_wq",
+        "fi_rdm_deferred_wq -T msg",
         "fi_rma_bw -e rdm -o write -I 5",
         "fi_rdm_atomic -I 5 -o all",
         "fi_multi_ep -e rdm -v -A -Q",

@@ -191,6 +191,23 @@ def atomics(bench):
         step("contend", lab["h2"], [lab["h1"], lab["h1"]], "sread")
 
 
+@test("L-7, L-8: operations wait for a counter, and begin while their program calls nothing")
+def triggered(bench):
+    lab = prepared(bench)
+    for way in WAYS:
+        in_pairs(lab, "trigger", way)
+
+
+@test("L-7, L-8: deferred work waits for counters, is counted by them, and is taken back")
+def deferred(bench):
+    in_pairs(prepared(bench), "deferred", "sread")
+
+
+@test("L-7, L-8: what is behind a fence begins when all before it is over")
+def fenced(bench):
+    in_pairs(prepared(bench), "fence")
+
+
 def until_killed(bench, lab, how, cases, soon):
     """Programs that send, or access a region, until their peer is killed; and then go on with another."""
     h1, h2 = lab["h1"], lab["h2"]

@@ -130,9 +130,10 @@ struct step {
 };
 
 extern const size_t sizes[SIZES];
-/* The one with a name, of those of messages and those of regions. */
+/* The one with a name, of those of messages, of regions and of what waits. */
 const struct step *step_of(const char *name);
 extern const struct step region_steps[];
+extern const struct step trigger_steps[];
 
 void atomic(struct fit *f, fi_addr_t *sources);
 void to_atomic(struct fit *f, fi_addr_t target, unsigned int n);

@@ -481,7 +481,7 @@ static const struct step steps[] = {
 
 const struct step *step_of(const char *name)
 {
-	const struct step *sets[] = { steps, region_steps };
+	const struct step *sets[] = { steps, region_steps, trigger_steps };
 	unsigned int n;
 
 	for (n = 0; n < ARRAY_SIZE(sets); n++)

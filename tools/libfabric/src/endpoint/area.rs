@@ -57,6 +57,11 @@ impl Area {
         }
     }
 
+    /// All of it as a piece, which is valid as long as the area is kept.
+    pub fn piece(&self) -> Iovec {
+        Iovec { iov_base: self.at.as_ptr().cast(), iov_len: self.bytes }
+    }
+
     /// The memory, as the driver is told of it.
     ///
     /// # Safety

@@ -4,7 +4,7 @@
 
 use super::integers::{Asked, Counted, NONE, Place};
 use super::messages::told;
-use super::{Endpoint, Far};
+use super::{Endpoint, Far, Later};
 use crate::atomics::{Kind, change};
 use crate::base::{core_of, status};
 use crate::fi::*;
@@ -74,10 +74,69 @@ unsafe fn act_by(
 ) -> isize {
     let ep = core_of!(ep, FidEp, Endpoint);
     // SAFETY: As above.
-    told(unsafe {
-        let asked = ep.asked_by(msg, flags, kind, sides);
-        asked.and_then(|(far, asked)| ep.change(&far, &asked))
-    })
+    told(unsafe { change_by(ep, &*msg, (flags, None), kind, sides) })
+}
+
+unsafe fn change_by(
+    ep: &Endpoint,
+    msg: &MsgAtomic,
+    when: (u64, Option<&Later<'_>>),
+    kind: Kind,
+    sides: (Counted, Counted),
+) -> Result<(), c_int> {
+    // SAFETY: As above.
+    unsafe {
+        let (far, asked) = ep.asked_by(msg, when, kind, sides)?;
+        ep.change(&far, &asked)
+    }
+}
+
+/// Changes integers as a message says.
+///
+/// # Safety
+///
+/// As those of C below.
+pub(super) unsafe fn write_by(
+    ep: &Endpoint,
+    msg: &MsgAtomic,
+    flags: u64,
+    later: Option<&Later<'_>>,
+) -> Result<(), c_int> {
+    // SAFETY: As the caller says.
+    unsafe { change_by(ep, msg, (flags, later), Kind::Base, (NONE, NONE)) }
+}
+
+/// Changes integers as a message says, and is told what they were.
+///
+/// # Safety
+///
+/// As those of C below.
+pub(super) unsafe fn fetch_by(
+    ep: &Endpoint,
+    (msg, fetch): (&MsgAtomic, &MsgFetch),
+    flags: u64,
+    later: Option<&Later<'_>>,
+) -> Result<(), c_int> {
+    let results = (fetch.msg_iov.cast_const(), fetch.iov_count);
+    // SAFETY: As the caller says.
+    unsafe { change_by(ep, msg, (flags, later), Kind::Fetch, (NONE, results)) }
+}
+
+/// Compares integers as a message says, changes them, and is told what they were.
+///
+/// # Safety
+///
+/// As those of C below.
+pub(super) unsafe fn compare_by(
+    ep: &Endpoint,
+    (msg, fetch, compare): (&MsgAtomic, &MsgFetch, &MsgCompare),
+    flags: u64,
+    later: Option<&Later<'_>>,
+) -> Result<(), c_int> {
+    let results = (fetch.msg_iov.cast_const(), fetch.iov_count);
+    let sides = ((compare.msg_iov, compare.iov_count), results);
+    // SAFETY: As the caller says.
+    unsafe { change_by(ep, msg, (flags, later), Kind::Compare, sides) }
 }
 
 unsafe extern "C" fn write(

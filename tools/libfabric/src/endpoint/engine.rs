@@ -2,48 +2,25 @@
 
 //! What an endpoint does: operations of the program become commands and messages, events become completions.
 //!
-//! Tagged messages and others are told apart by a match bit, as is whether a message has data for the completion queue:
-//! the driver carries 64 match bits and 64 bits of data, and says the hardware id and the number of the source. What is
-//! for regions is in `remote.rs` and `exposed.rs`.
+//! The driver carries 64 match bits (`bits.rs`) and 64 bits of data, and says the hardware id and the number of the
+//! source. What is for regions is in `remote.rs` and `exposed.rs`, what waits for what is before it in `fences.rs`.
 //!
 //! The order in which commands are given is that in which the program has posted receives. Commands that find no slot
 //! wait behind each other; a buffer for which there is no list entry is appended again before later ones.
 
 use super::area::{Area, Outgoing, length};
+use super::bits::{BEGIN, DATA, SLAB, TAG, TAGGED, Wanted};
 use super::exposed::Exposed;
 use super::filled::Filled;
 use super::operations::{Operation, Operations, Receive, What};
 use super::overflow::Overflow;
-use super::told::Report;
+use super::task::{Held, Sending};
+use super::told::{Report, Telling};
 use crate::fi::*;
-use crate::regions::KEYS;
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::ptr::slice_from_raw_parts;
-use weft::matching::{
-    Access, Address, Append, Command, Criteria, Event, Matching, Memory, Message,
-};
-
-/// Match bits: a tagged message,
-pub(super) const TAGGED: u64 = 1 << 63;
-/// one with data for the completion queue, which matters to no receive,
-pub(super) const DATA: u64 = 1 << 62;
-/// and what is left for tags.
-pub const TAG: u64 = DATA - 1;
-/// Without a tag: it is for a region, whose key is in the lower bits,
-pub(super) const REMOTE: u64 = 1 << 61;
-/// and has data for the completion queue.
-pub(super) const WITH_DATA: u64 = 1 << 60;
-
-const _: () = assert!(KEYS < WITH_DATA);
-
-/// What an atomic operation tells its target: that its initiator is told what there was.
-pub(super) const FETCHES: u64 = 1;
-
-/// Numbers that are not operations: a slab, a region, and the command that begins.
-pub(super) const SLAB: u64 = 1 << 63;
-pub(super) const REGION: u64 = 1 << 62;
-pub const BEGIN: u64 = u64::MAX;
+use weft::matching::{Access, Append, Command, Event, Matching, Memory, Message};
 
 /// The rings of an interface.
 pub trait Rings {
@@ -97,40 +74,6 @@ pub struct Limits {
     pub overflow: usize,
 }
 
-/// What a receive, or a search, is for.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// FI_MSG or FI_TAGGED.
-    pub kind: u64,
-    pub tag: u64,
-    pub ignore: u64,
-    pub source: Option<(u64, u16)>,
-}
-
-impl Wanted {
-    fn criteria(&self) -> Criteria {
-        let tagged = self.kind == FI_TAGGED;
-        Criteria {
-            bits: if tagged { TAGGED | (self.tag & TAG) } else { 0 },
-            ignore: DATA | if tagged { self.ignore & TAG } else { 0 },
-            source: self.source,
-        }
-    }
-}
-
-/// A message to be sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Sending {
-    pub to: Address,
-    pub kind: u64,
-    pub tag: u64,
-    pub data: Option<u64>,
-    pub context: *mut c_void,
-    pub reported: bool,
-    /// Its bytes are the program's as soon as it was posted.
-    pub inject: bool,
-}
-
 /// What an endpoint has.
 #[derive(Debug)]
 pub struct Engine<R> {
@@ -147,6 +90,10 @@ pub struct Engine<R> {
     pub(super) waiting: VecDeque<(u64, Command)>,
     /// Buffers that found no list entry.
     pub(super) starved: VecDeque<(u64, Command)>,
+    /// What waits until all that was before it, to the same target, is over; and what is behind that.
+    pub(super) fenced: VecDeque<Held>,
+    /// The next of these has found no slot.
+    pub(super) stuck: bool,
 }
 
 impl<R: Rings> Engine<R> {
@@ -164,6 +111,8 @@ impl<R: Rings> Engine<R> {
             receives: 0,
             waiting: VecDeque::new(),
             starved: VecDeque::new(),
+            fenced: VecDeque::new(),
+            stuck: false,
         };
         engine.supply();
         engine.waiting.push_back((BEGIN, Command::enable(BEGIN)));
@@ -178,7 +127,7 @@ impl<R: Rings> Engine<R> {
     /// How many sends, and receives, can be begun.
     pub fn room(&self) -> (usize, usize) {
         (
-            self.limits.sends.saturating_sub(self.sends),
+            self.limits.sends.saturating_sub(self.sends + self.fenced.len()),
             self.limits.receives.saturating_sub(self.receives),
         )
     }
@@ -186,12 +135,12 @@ impl<R: Rings> Engine<R> {
     /// Whether the driver has all commands, or was given as many as it has slots for now.
     pub fn is_settled(&mut self) -> bool {
         self.flush();
-        self.waiting.is_empty()
+        self.waiting.is_empty() && !self.stuck
     }
 
     /// Whether messages are under way that the program may take for sent.
     pub fn is_injecting(&self) -> bool {
-        self.injected > 0
+        self.injected > 0 || self.fenced.iter().any(|held| held.act.inject())
     }
 
     // --- what the program begins
@@ -215,7 +164,8 @@ impl<R: Rings> Engine<R> {
         let number = self.operations.insert(Operation {
             context: sending.context,
             kind: sending.kind,
-            reported: sending.reported,
+            telling: sending.telling,
+            to: Some(sending.to),
             what: What::Send { _bytes: bytes.own.take(), injected: sending.inject },
         });
         let message = match bytes.memory {
@@ -252,13 +202,14 @@ impl<R: Rings> Engine<R> {
         wanted: &Wanted,
         pieces: &[Iovec],
         context: *mut c_void,
-        reported: bool,
+        telling: impl Into<Telling>,
     ) -> Result<(), c_int> {
         self.admit_receive()?;
         // SAFETY: As the caller says; what is the provider's is kept with the operation.
         let (memory, pieces) = unsafe { Self::buffer(pieces) };
         let receive = Receive { append: None, unlinking: false, pieces };
-        let number = self.begin(context, wanted.kind, reported, What::Receive(receive));
+        let number =
+            self.begun_receive(context, wanted.kind, telling.into(), What::Receive(receive));
         let append = Append::once(wanted.criteria(), memory, number);
         if let Some(Operation { what: What::Receive(receive), .. }) = self.operations.get(number) {
             receive.append = Some(append);
@@ -277,7 +228,7 @@ impl<R: Rings> Engine<R> {
         piece: Iovec,
         least: usize,
         context: *mut c_void,
-        reported: bool,
+        telling: impl Into<Telling>,
     ) -> Result<(), c_int> {
         self.admit_receive()?;
         let (at, bytes) = (piece.iov_base.cast::<u8>(), piece.iov_len);
@@ -287,7 +238,7 @@ impl<R: Rings> Engine<R> {
         let filled = Filled::new(at as u64, bytes as u64);
         let append = Append::many(wanted.criteria(), memory, 0, least);
         let what = What::Many { append, filled, unlinking: false };
-        let number = self.begin(context, wanted.kind, reported, what);
+        let number = self.begun_receive(context, wanted.kind, telling.into(), what);
         let numbered = Append::many(wanted.criteria(), memory, number, least);
         if let Some(Operation { what: What::Many { append, .. }, .. }) = self.operations.get(number)
         {
@@ -308,7 +259,8 @@ impl<R: Rings> Engine<R> {
     ) -> Result<(), c_int> {
         self.admit_receive()?;
         let claims = claims && !drops;
-        let number = self.begin(context, wanted.kind, reported, What::Search { claims });
+        let what = What::Search { claims };
+        let number = self.begun_receive(context, wanted.kind, reported.into(), what);
         let criteria = wanted.criteria();
         self.give(
             number,
@@ -340,7 +292,7 @@ impl<R: Rings> Engine<R> {
             false => unsafe { Self::buffer(pieces) },
         };
         let Some(operation) = self.operations.get(number) else { return Err(FI_EINVAL) };
-        operation.reported = reported;
+        operation.telling = reported.into();
         operation.what = match drops {
             true => What::Drop,
             false => What::Receive(Receive { append: None, unlinking: false, pieces }),
@@ -377,9 +329,15 @@ impl<R: Rings> Engine<R> {
         if self.receives >= self.limits.receives { Err(FI_EAGAIN) } else { Ok(()) }
     }
 
-    fn begin(&mut self, context: *mut c_void, kind: u64, reported: bool, what: What) -> u64 {
+    fn begun_receive(
+        &mut self,
+        context: *mut c_void,
+        kind: u64,
+        telling: Telling,
+        what: What,
+    ) -> u64 {
         self.receives += 1;
-        self.operations.insert(Operation { context, kind, reported, what })
+        self.operations.insert(Operation { context, kind, telling, to: None, what })
     }
 
     /// Where a message is to be stored: in the piece of the program, or in memory of the provider if there are more.

@@ -5,7 +5,8 @@
 //! An operation that is taken back may end by a message all the same, and what the driver says of both comes in any
 //! order: its number is given away when all is said.
 
-use super::engine::{BEGIN, DATA, Engine, REGION, Rings, SLAB, TAG, TAGGED};
+use super::bits::{BEGIN, DATA, REGION, SLAB, TAG, TAGGED};
+use super::engine::{Engine, Rings};
 use super::operations::{Accessing, Operation, What};
 use super::told::{Outcome, Report, Side};
 use crate::base::error_of;
@@ -44,6 +45,9 @@ impl<R: Rings> Engine<R> {
         }
         if !self.waiting.is_empty() {
             self.flush();
+        }
+        if !self.fenced.is_empty() {
+            self.pass(report);
         }
         handled > 0
     }
@@ -112,7 +116,7 @@ impl<R: Rings> Engine<R> {
             _ => (error_of(event.status as c_int), event.status as c_int),
         };
         let done = of(&operation, flags, error, prov_errno);
-        report.report(Outcome { done, side, reported: operation.reported, counts: true });
+        report.report(Outcome::of(done, side, operation.telling));
     }
 
     fn received(&mut self, event: &Event, report: &mut impl Report) {
@@ -236,7 +240,7 @@ impl<R: Rings> Engine<R> {
             flags |= FI_MULTI_RECV;
         }
         let done = of(operation, flags, error, prov_errno);
-        report.report(Outcome { done, side: Side::Receive, reported: true, counts: true });
+        report.report(Outcome::of(done, Side::Receive, operation.telling));
         self.end(number);
     }
 
@@ -316,5 +320,5 @@ fn arrived(operation: &Operation, event: &Event, source: FiAddr) -> Outcome {
     if prov_errno == 0 {
         done.source = source;
     }
-    Outcome { done, side: Side::Receive, reported: operation.reported, counts: true }
+    Outcome::of(done, Side::Receive, operation.telling)
 }

@@ -7,7 +7,8 @@
 //! the event ring waits for none. Match bits tell the entries apart. If the program counts what others do, both have
 //! events.
 
-use super::engine::{DATA, Engine, FETCHES, REGION, REMOTE, Rings, WITH_DATA};
+use super::bits::{DATA, FETCHES, REGION, REMOTE, WITH_DATA};
+use super::engine::{Engine, Rings};
 use super::exposed::State;
 use super::told::{Outcome, Report, Side};
 use crate::base::error_of;
@@ -144,6 +145,6 @@ impl<R: Rings> Engine<R> {
         };
         let source = report.source(event.source);
         let done = Done { entry, source, error, prov_errno, left: 0 };
-        report.report(Outcome { done, side, reported: has_data && error == 0, counts });
+        report.report(Outcome { done, side, reported: has_data && error == 0, counts, work: None });
     }
 }

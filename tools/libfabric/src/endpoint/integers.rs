@@ -4,8 +4,8 @@
 //! whether that makes sense.
 
 use super::area::length;
-use super::remote::Parts;
-use super::{COMPLETE, Endpoint, Far, INJECT, PIECES, REMOTE_PIECES};
+use super::task::{Parts, Task};
+use super::{COMPLETE, Endpoint, Far, INJECT, Later, PIECES, REMOTE_PIECES, WHEN};
 use crate::atomics::{Kind, change};
 use crate::fi::*;
 use std::ffi::{c_int, c_void};
@@ -13,7 +13,7 @@ use std::ptr::{null_mut, slice_from_raw_parts};
 use weft::matching::{Change, Operation};
 
 /// Flags of atomic operations: they tell the other end nothing.
-const FLAGS: u64 = COMPLETE | FI_INJECT | FI_COMPLETION | FI_MORE;
+const FLAGS: u64 = COMPLETE | WHEN | FI_INJECT | FI_COMPLETION | FI_MORE;
 
 /// Integers in pieces, as the program says: the pieces, and how many.
 pub type Counted = (*const Ioc, usize);
@@ -108,7 +108,7 @@ impl Endpoint {
     ///
     /// There are as many pieces as is said, and memory for them: to be read now, if they are injected, or else until it
     /// is over, and to be written as long.
-    pub(super) unsafe fn change(&self, far: &Far, asked: &Asked) -> Result<(), c_int> {
+    pub(super) unsafe fn change(&self, far: &Far<'_>, asked: &Asked) -> Result<(), c_int> {
         if far.flags & !FLAGS != 0 {
             return Err(FI_EBADFLAGS);
         }
@@ -135,18 +135,16 @@ impl Endpoint {
         if far.flags & FI_INJECT != 0 && bytes > INJECT {
             return Err(FI_EINVAL);
         }
-        self.reach(far, |engine, remote| {
-            // SAFETY: As the caller says.
-            unsafe { engine.change(remote, change, bytes, &parts) }
-        })
+        // SAFETY: As the caller says.
+        unsafe { self.reach(far, |remote| Task::change(remote, change, bytes, &parts)) }
     }
 
     /// Where an operation of a kind is done, by the flags of operations that are given none.
-    pub(super) fn place(&self, place: Place, kind: Kind, context: *mut c_void) -> Far {
+    pub(super) fn place<'a>(&self, place: Place, kind: Kind, context: *mut c_void) -> Far<'a> {
         let Place { to, addr, key } = place;
         let caps = FI_ATOMIC | if kind == Kind::Base { FI_WRITE } else { FI_READ | FI_WRITE };
         let flags = self.flags_of_sends() & FLAGS;
-        Far { caps, to, offset: addr, key, context, flags, silent: false }
+        Far { caps, to, offset: addr, key, context, flags, silent: false, later: None }
     }
 
     /// What a message asks for.
@@ -154,22 +152,20 @@ impl Endpoint {
     /// # Safety
     ///
     /// There are as many pieces as it says.
-    pub(super) unsafe fn asked_by(
+    pub(super) unsafe fn asked_by<'a>(
         &self,
-        msg: *const MsgAtomic,
-        flags: u64,
+        msg: &MsgAtomic,
+        (flags, later): (u64, Option<&'a Later<'a>>),
         kind: Kind,
         (compared, results): (Counted, Counted),
-    ) -> Result<(Far, Asked), c_int> {
-        // SAFETY: The program gives a message.
-        let msg = unsafe { &*msg };
+    ) -> Result<(Far<'a>, Asked), c_int> {
         if msg.rma_iov_count != REMOTE_PIECES || msg.rma_iov.is_null() {
             return Err(FI_EINVAL);
         }
         // SAFETY: There is one.
         let rma = unsafe { &*msg.rma_iov };
         let place = Place { to: msg.addr, addr: rma.addr, key: rma.key };
-        let far = Far { flags, ..self.place(place, kind, msg.context) };
+        let far = Far { flags, later, ..self.place(place, kind, msg.context) };
         let asked = Asked {
             datatype: msg.datatype,
             op: msg.op,

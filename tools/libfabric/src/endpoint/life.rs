@@ -2,8 +2,10 @@
 
 //! How an endpoint is enabled: it opens a matching interface; and what is done before it is closed.
 
-use super::engine::{BEGIN, Engine, Limits};
-use super::{Bound, Endpoint, Live, Reporter, SENDS};
+use super::bits::BEGIN;
+use super::common::Common;
+use super::engine::{Engine, Limits};
+use super::{Bound, Live, SENDS};
 use crate::base::lock;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
@@ -69,7 +71,7 @@ fn begin(engine: &mut Engine<Matching>) -> Result<(), c_int> {
     }
 }
 
-impl Endpoint {
+impl Common {
     /// Opens an interface, and has it match.
     pub(super) fn enable(self: &Arc<Self>) -> Result<(), c_int> {
         let bound = lock(&self.bound).clone();
@@ -117,6 +119,7 @@ impl Endpoint {
         let Some(live) = self.live.get() else { return Ok(()) };
         let (cqs, cntrs) = Self::targets(live);
         let member: Arc<dyn Progress> = self.clone();
+        self.domain.attendant.add(&member)?;
         cqs.into_iter().try_for_each(|cq| cq.add(&member))?;
         cntrs.into_iter().try_for_each(|cntr| cntr.add(&member))?;
         let place: Arc<dyn Exposes> = self.clone();
@@ -129,6 +132,7 @@ impl Endpoint {
         self.domain.regions.leave(&place);
         let (cqs, cntrs) = Self::targets(live);
         let member: Arc<dyn Progress> = self.clone();
+        self.domain.attendant.forget(&member);
         cqs.into_iter().for_each(|cq| cq.forget(&member));
         cntrs.into_iter().for_each(|cntr| cntr.forget(&member));
     }
@@ -144,7 +148,7 @@ impl Endpoint {
             if left.is_zero() || engine.rings().wait(Some(left)).is_err() {
                 return;
             }
-            engine.progress(&mut Reporter(live));
+            engine.progress(&mut self.reporter(live));
         }
     }
 }

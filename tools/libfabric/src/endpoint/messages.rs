@@ -3,7 +3,7 @@
 //! Messages without tags: `fi_send()` and its kind. They and tagged ones never match each other.
 
 use super::engine::pieces;
-use super::{Endpoint, In, Out};
+use super::{Endpoint, In, Later, Out};
 use crate::base::{core_of, refusal};
 use crate::fi::*;
 use std::ffi::{c_int, c_void};
@@ -47,14 +47,14 @@ impl Endpoint {
     /// # Safety
     ///
     /// The bytes can be read.
-    pub(super) unsafe fn inject(&self, out: Out, pieces: &[Iovec]) -> Result<(), c_int> {
+    pub(super) unsafe fn inject(&self, out: Out<'_>, pieces: &[Iovec]) -> Result<(), c_int> {
         let out = Out { flags: out.flags | FI_INJECT, silent: true, ..out };
         // SAFETY: As the caller says.
         unsafe { self.send(out, pieces) }
     }
 }
 
-impl Out {
+impl Out<'_> {
     /// A message of a kind, with a tag. It has data for the completion queue if there are any, whatever the flags say.
     pub(super) fn new(
         (kind, tag): (u64, u64),
@@ -65,16 +65,49 @@ impl Out {
     ) -> Self {
         let has_data = if data.is_some() { FI_REMOTE_CQ_DATA } else { 0 };
         let flags = flags & !FI_REMOTE_CQ_DATA | has_data;
-        Out { kind, to, tag, data, context, flags, silent: false }
+        Out { kind, to, tag, data, context, flags, silent: false, later: None }
     }
 }
 
-fn out(to: FiAddr, data: Option<u64>, context: *mut c_void, flags: u64) -> Out {
+fn out<'a>(to: FiAddr, data: Option<u64>, context: *mut c_void, flags: u64) -> Out<'a> {
     Out::new((FI_MSG, 0), to, data, context, flags)
 }
 
-fn wanted(from: FiAddr, context: *mut c_void, flags: u64) -> In {
-    In { kind: FI_MSG, from, tag: 0, ignore: 0, context, flags }
+fn wanted<'a>(from: FiAddr, context: *mut c_void, flags: u64) -> In<'a> {
+    In { kind: FI_MSG, from, tag: 0, ignore: 0, context, flags, later: None }
+}
+
+/// Receives as a message says.
+///
+/// # Safety
+///
+/// As those of C below.
+pub(super) unsafe fn receive_by(
+    ep: &Endpoint,
+    msg: &Msg,
+    flags: u64,
+    later: Option<&Later<'_>>,
+) -> Result<(), c_int> {
+    let wanted = In { later, ..wanted(msg.addr, msg.context, flags) };
+    // SAFETY: As the caller says.
+    unsafe { ep.receive(&wanted, pieces(msg.msg_iov, msg.iov_count)) }
+}
+
+/// Sends as a message says.
+///
+/// # Safety
+///
+/// As those of C below.
+pub(super) unsafe fn send_by(
+    ep: &Endpoint,
+    msg: &Msg,
+    flags: u64,
+    later: Option<&Later<'_>>,
+) -> Result<(), c_int> {
+    let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
+    let out = Out { later, ..out(msg.addr, data, msg.context, flags) };
+    // SAFETY: As the caller says.
+    unsafe { ep.send(out, pieces(msg.msg_iov, msg.iov_count)) }
 }
 
 // SAFETY, of all of these: the program gives memory that is there until the operation is over, or, if it is injected,
@@ -111,11 +144,7 @@ unsafe extern "C" fn recvv(
 unsafe extern "C" fn recvmsg(ep: *mut FidEp, msg: *const Msg, flags: u64) -> isize {
     let ep = core_of!(ep, FidEp, Endpoint);
     // SAFETY: As above.
-    told(unsafe {
-        let msg = &*msg;
-        let wanted = wanted(msg.addr, msg.context, flags);
-        ep.receive(&wanted, pieces(msg.msg_iov, msg.iov_count))
-    })
+    told(unsafe { receive_by(ep, &*msg, flags, None) })
 }
 
 unsafe extern "C" fn send(
@@ -149,12 +178,7 @@ unsafe extern "C" fn sendv(
 unsafe extern "C" fn sendmsg(ep: *mut FidEp, msg: *const Msg, flags: u64) -> isize {
     let ep = core_of!(ep, FidEp, Endpoint);
     // SAFETY: As above.
-    told(unsafe {
-        let msg = &*msg;
-        let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
-        let out = out(msg.addr, data, msg.context, flags);
-        ep.send(out, pieces(msg.msg_iov, msg.iov_count))
-    })
+    told(unsafe { send_by(ep, &*msg, flags, None) })
 }
 
 unsafe extern "C" fn inject(ep: *mut FidEp, buf: *const c_void, len: usize, to: FiAddr) -> isize {

@@ -5,9 +5,10 @@
 
 use super::area::Area;
 use super::filled::Filled;
+use super::told::Telling;
 use crate::fi::Iovec;
 use std::ffi::c_void;
-use weft::matching::Append;
+use weft::matching::{Address, Append};
 
 /// An operation.
 #[derive(Debug)]
@@ -16,8 +17,9 @@ pub struct Operation {
     pub context: *mut c_void,
     /// FI_MSG or FI_TAGGED; of an access, all flags that are told of it.
     pub kind: u64,
-    /// Success posts a completion.
-    pub reported: bool,
+    pub telling: Telling,
+    /// Where it goes, if it is sent, or an access.
+    pub to: Option<Address>,
     pub what: What,
 }
 
@@ -113,6 +115,11 @@ impl Operations {
         Some(place.operation)
     }
 
+    /// Whether any goes to a target.
+    pub fn any_to(&self, target: Address) -> bool {
+        self.places.iter().flatten().any(|place| place.operation.to == Some(target))
+    }
+
     /// The oldest operation with a context that `is` what is looked for.
     pub fn find(&self, context: *mut c_void, is: impl Fn(&What) -> bool) -> Option<u64> {
         let fits = |place: &Place| place.operation.context == context && is(&place.operation.what);
@@ -129,7 +136,13 @@ mod tests {
     use std::ptr::without_provenance_mut;
 
     fn operation(context: usize, what: What) -> Operation {
-        Operation { context: without_provenance_mut(context), kind: 0, reported: true, what }
+        Operation {
+            context: without_provenance_mut(context),
+            kind: 0,
+            telling: true.into(),
+            to: None,
+            what,
+        }
     }
 
     #[test]
@@ -152,6 +165,13 @@ mod tests {
         }
         assert_eq!(find(&all, 2), Some(first));
         assert_eq!(find(&all, 3), None);
+        let target = Address { hwid: 1, endpoint: 2, generation: 3 };
+        assert!(!all.any_to(target));
+        let to = Some(target);
+        let sent = all.insert(Operation { to, ..operation(4, What::Claimed) });
+        assert!(all.any_to(target) && !all.any_to(Address { generation: 4, ..target }));
+        all.remove(sent);
+        assert!(!all.any_to(target));
         assert!(all.get(77).is_none() && all.get(u64::MAX).is_none() && all.remove(77).is_none());
     }
 }

@@ -3,8 +3,9 @@
 //! The regions of a domain, at an endpoint: how long a program waits until others can reach one, and until they cannot
 //! any more.
 
+use super::Live;
+use super::common::Common;
 use super::engine::Engine;
-use super::{Endpoint, Live, Reporter};
 use crate::base::lock;
 use crate::fi::*;
 use crate::progress::Progress;
@@ -21,6 +22,7 @@ const SOON: Duration = Duration::from_millis(1);
 
 /// Handles events until something is known; `None`: time is up, or the port is gone.
 fn known<T>(
+    common: &Common,
     live: &Live,
     engine: &mut Engine<Matching>,
     end: Instant,
@@ -30,7 +32,7 @@ fn known<T>(
         if let Some(known) = look(engine) {
             return Some(known);
         }
-        if engine.progress(&mut Reporter(live)) {
+        if engine.progress(&mut common.reporter(live)) {
             continue;
         }
         let left = end.saturating_duration_since(Instant::now());
@@ -42,7 +44,7 @@ fn known<T>(
     }
 }
 
-impl Endpoint {
+impl Common {
     /// The rights that others have by this endpoint.
     fn rights(&self, region: &Region) -> u64 {
         match self.caps & (FI_RMA | FI_ATOMIC) {
@@ -52,14 +54,14 @@ impl Endpoint {
     }
 }
 
-impl Exposes for Endpoint {
+impl Exposes for Common {
     fn expose(&self, region: &Arc<Region>) -> Result<(), c_int> {
         let rights = self.rights(region);
         let Some(live) = self.live.get().filter(|_| rights != 0) else { return Ok(()) };
         let mut engine = lock(&live.engine);
         let at = engine.expose(region, rights, self.caps & FI_RMA_EVENT != 0)?;
         let end = Instant::now() + ENDS;
-        let appended = known(live, &mut engine, end, |engine| engine.appended(at));
+        let appended = known(self, live, &mut engine, end, |engine| engine.appended(at));
         if appended != Some(Ok(())) {
             engine.abandon(at);
         }
@@ -73,7 +75,7 @@ impl Exposes for Endpoint {
         let end = Instant::now() + ENDS;
         loop {
             engine.withdraw(at);
-            match known(live, &mut engine, end, |engine| engine.withdrawn(at)) {
+            match known(self, live, &mut engine, end, |engine| engine.withdrawn(at)) {
                 Some(true) => return Ok(()),
                 Some(false) if Instant::now() < end => {}
                 // Of a port that is gone nothing is to come; it is found out below.

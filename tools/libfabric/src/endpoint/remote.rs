@@ -3,39 +3,19 @@
 //! What an endpoint does to regions of others: it writes there, reads, and changes integers.
 
 use super::area::{Area, Outgoing, gather, length};
-use super::engine::{Engine, FETCHES, REMOTE, Rings, WITH_DATA};
+use super::bits::{FETCHES, REMOTE, WITH_DATA};
+use super::engine::{Engine, Rings};
 use super::operations::{Accessing, Operation, What};
+use super::task::{Parts, Remote};
 use crate::fi::*;
-use std::ffi::{c_int, c_void};
-use weft::matching::{Access, Address, Change, IN_RING, Memory, Operands};
-
-/// A region, a place there, and what else all accesses have.
-#[derive(Clone, Copy, Debug)]
-pub struct Remote {
-    pub to: Address,
-    pub key: u64,
-    pub offset: u64,
-    pub context: *mut c_void,
-    pub reported: bool,
-    /// Its bytes are the program's as soon as it was posted.
-    pub inject: bool,
-}
-
-/// What an atomic operation has, in pieces.
-#[derive(Clone, Copy, Debug)]
-pub struct Parts<'a> {
-    pub values: &'a [Iovec],
-    /// What is compared.
-    pub compared: &'a [Iovec],
-    /// Where what there was goes; `None`: the program does not want it.
-    pub results: Option<&'a [Iovec]>,
-}
+use std::ffi::c_int;
+use weft::matching::{Access, Change, IN_RING, Memory, Operands};
 
 impl<R: Rings> Engine<R> {
     fn note(&mut self, remote: &Remote, kind: u64, accessing: Accessing) -> u64 {
         let what = What::Remote(accessing);
-        let Remote { context, reported, .. } = *remote;
-        self.operations.insert(Operation { context, kind, reported, what })
+        let Remote { to, context, telling, .. } = *remote;
+        self.operations.insert(Operation { context, kind, telling, to: Some(to), what })
     }
 
     fn post(

@@ -5,7 +5,10 @@
 use super::area::length;
 use super::engine::pieces;
 use super::messages::{piece, told};
-use super::{COMPLETE, Endpoint, Far, INJECT, LONGEST, PIECES, REMOTE_PIECES, SEND_FLAGS};
+use super::task::{Act, Task};
+use super::{
+    COMPLETE, Endpoint, Far, INJECT, LONGEST, Later, PIECES, REMOTE_PIECES, SEND_FLAGS, WHEN,
+};
 use crate::base::core_of;
 use crate::fi::*;
 use std::ffi::{c_int, c_void};
@@ -25,7 +28,7 @@ pub static RMA: OpsRma = OpsRma {
 };
 
 /// Flags of reads: nothing of them can be injected, and nothing is told to the other end.
-const READ_FLAGS: u64 = COMPLETE | FI_COMPLETION | FI_MORE;
+const READ_FLAGS: u64 = COMPLETE | WHEN | FI_COMPLETION | FI_MORE;
 
 impl Endpoint {
     /// Reads from a region.
@@ -33,10 +36,10 @@ impl Endpoint {
     /// # Safety
     ///
     /// The pieces can be written until it is over.
-    unsafe fn read(&self, far: &Far, pieces: &[Iovec]) -> Result<(), c_int> {
+    unsafe fn read(&self, far: &Far<'_>, pieces: &[Iovec]) -> Result<(), c_int> {
         check(far.flags, READ_FLAGS, pieces)?;
         // SAFETY: As the caller says.
-        self.reach(far, |engine, remote| unsafe { engine.read(remote, pieces) })
+        unsafe { self.reach(far, |remote| Task::new(Act::Read(remote), pieces)) }
     }
 
     /// Writes to a region, and tells its program of `data`, if there are any, whatever the flags say.
@@ -44,13 +47,18 @@ impl Endpoint {
     /// # Safety
     ///
     /// The pieces can be read: now, if they are injected, or else until it is over.
-    unsafe fn write(&self, far: &Far, data: Option<u64>, pieces: &[Iovec]) -> Result<(), c_int> {
+    unsafe fn write(
+        &self,
+        far: &Far<'_>,
+        data: Option<u64>,
+        pieces: &[Iovec],
+    ) -> Result<(), c_int> {
         check(far.flags, SEND_FLAGS, pieces)?;
         if far.flags & FI_INJECT != 0 && length(pieces) > INJECT {
             return Err(FI_EINVAL);
         }
         // SAFETY: As the caller says.
-        self.reach(far, |engine, remote| unsafe { engine.write(remote, data, pieces) })
+        unsafe { self.reach(far, |remote| Task::new(Act::Write(remote, data), pieces)) }
     }
 }
 
@@ -65,20 +73,20 @@ fn check(flags: u64, allowed: u64, pieces: &[Iovec]) -> Result<(), c_int> {
 }
 
 /// A place for reads.
-fn source(ep: &Endpoint, at: (FiAddr, u64, u64), context: *mut c_void) -> Far {
+fn source<'a>(ep: &Endpoint, at: (FiAddr, u64, u64), context: *mut c_void) -> Far<'a> {
     let (to, offset, key) = at;
     let flags = ep.flags_of_sends() & READ_FLAGS;
-    Far { caps: FI_RMA | FI_READ, to, offset, key, context, flags, silent: false }
+    Far { caps: FI_RMA | FI_READ, to, offset, key, context, flags, silent: false, later: None }
 }
 
 /// A place for writes.
-fn target(ep: &Endpoint, at: (FiAddr, u64, u64), context: *mut c_void) -> Far {
+fn target<'a>(ep: &Endpoint, at: (FiAddr, u64, u64), context: *mut c_void) -> Far<'a> {
     let flags = ep.flags_of_sends();
     Far { caps: FI_RMA | FI_WRITE, flags, ..source(ep, at, context) }
 }
 
 /// One that is injected.
-fn injected(ep: &Endpoint, at: (FiAddr, u64, u64)) -> Far {
+fn injected<'a>(ep: &Endpoint, at: (FiAddr, u64, u64)) -> Far<'a> {
     let far = target(ep, at, null_mut());
     Far { flags: far.flags | FI_INJECT, silent: true, ..far }
 }
@@ -90,11 +98,12 @@ fn injected(ep: &Endpoint, at: (FiAddr, u64, u64)) -> Far {
 /// What it names is there for as long as the references are used.
 unsafe fn parts<'a>(
     ep: &Endpoint,
-    msg: *const MsgRma,
+    msg: &MsgRma,
     flags: u64,
-) -> Result<(Far, &'a MsgRma, &'a [Iovec]), c_int> {
+    later: Option<&'a Later<'a>>,
+) -> Result<(Far<'a>, &'a [Iovec]), c_int> {
     // SAFETY: As the caller says.
-    let (msg, pieces) = unsafe { (&*msg, pieces((*msg).msg_iov, (*msg).iov_count)) };
+    let pieces = unsafe { pieces(msg.msg_iov, msg.iov_count) };
     if msg.rma_iov_count != REMOTE_PIECES || msg.rma_iov.is_null() {
         return Err(FI_EINVAL);
     }
@@ -103,8 +112,43 @@ unsafe fn parts<'a>(
     if place.len != length(pieces) {
         return Err(FI_EINVAL);
     }
-    let far = Far { flags, ..source(ep, (msg.addr, place.addr, place.key), msg.context) };
-    Ok((far, msg, pieces))
+    let far = Far { flags, later, ..source(ep, (msg.addr, place.addr, place.key), msg.context) };
+    Ok((far, pieces))
+}
+
+/// Reads as a message says.
+///
+/// # Safety
+///
+/// As those of C below.
+pub(super) unsafe fn read_by(
+    ep: &Endpoint,
+    msg: &MsgRma,
+    flags: u64,
+    later: Option<&Later<'_>>,
+) -> Result<(), c_int> {
+    // SAFETY: As the caller says.
+    unsafe { parts(ep, msg, flags, later).and_then(|(far, pieces)| ep.read(&far, pieces)) }
+}
+
+/// Writes as a message says.
+///
+/// # Safety
+///
+/// As those of C below.
+pub(super) unsafe fn write_by(
+    ep: &Endpoint,
+    msg: &MsgRma,
+    flags: u64,
+    later: Option<&Later<'_>>,
+) -> Result<(), c_int> {
+    // SAFETY: As the caller says.
+    unsafe {
+        let (far, pieces) = parts(ep, msg, flags, later)?;
+        let far = Far { caps: FI_RMA | FI_WRITE, ..far };
+        let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
+        ep.write(&far, data, pieces)
+    }
 }
 
 // SAFETY, of all of these: as in `messages.rs`.
@@ -144,7 +188,7 @@ unsafe extern "C" fn readv(
 unsafe extern "C" fn readmsg(ep: *mut FidEp, msg: *const MsgRma, flags: u64) -> isize {
     let ep = core_of!(ep, FidEp, Endpoint);
     // SAFETY: As above.
-    told(unsafe { parts(ep, msg, flags).and_then(|(far, _, pieces)| ep.read(&far, pieces)) })
+    told(unsafe { read_by(ep, &*msg, flags, None) })
 }
 
 unsafe extern "C" fn write(
@@ -182,13 +226,7 @@ unsafe extern "C" fn writev(
 unsafe extern "C" fn writemsg(ep: *mut FidEp, msg: *const MsgRma, flags: u64) -> isize {
     let ep = core_of!(ep, FidEp, Endpoint);
     // SAFETY: As above.
-    told(unsafe {
-        parts(ep, msg, flags).and_then(|(far, msg, pieces)| {
-            let far = Far { caps: FI_RMA | FI_WRITE, ..far };
-            let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
-            ep.write(&far, data, pieces)
-        })
-    })
+    told(unsafe { write_by(ep, &*msg, flags, None) })
 }
 
 unsafe extern "C" fn inject(

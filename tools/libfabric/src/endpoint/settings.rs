@@ -2,7 +2,7 @@
 
 //! What a program can set of an endpoint, and ask of it; and how it takes receives back.
 
-use super::{Endpoint, RECEIVE_FLAGS, Reporter, SEND_FLAGS};
+use super::{Endpoint, RECEIVE_FLAGS, SEND_FLAGS};
 use crate::base::{absent, core_of, lock, refusal};
 use crate::fi::*;
 use std::ffi::{c_int, c_void};
@@ -42,10 +42,13 @@ impl Endpoint {
 }
 
 unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
-    let Some(live) = core_of!(fid, FidEp, Endpoint).live.get() else {
-        return refusal(FI_EOPBADSTATE);
-    };
-    match lock(&live.engine).cancel(context, &mut Reporter(live)) {
+    let endpoint = core_of!(fid, FidEp, Endpoint);
+    let Some(live) = endpoint.live.get() else { return refusal(FI_EOPBADSTATE) };
+    let cancelled = lock(&live.engine).cancel(context, &mut endpoint.reporter(live));
+    // Or it waits for a counter.
+    let deferred = &endpoint.domain.deferred;
+    let key = endpoint.common().key();
+    match cancelled.or_else(|_| deferred.cancel_triggered(key, context.addr())) {
         Ok(()) => 0,
         Err(error) => refusal(error),
     }

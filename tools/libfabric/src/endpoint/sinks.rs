@@ -7,6 +7,7 @@ use super::told::{Outcome, Report, Side};
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
+use crate::deferred::Deferred;
 use crate::fi::*;
 use std::sync::{Arc, Mutex};
 use weft::matching::{Address, Matching};
@@ -57,19 +58,25 @@ pub struct Live {
 }
 
 /// Reports to the queues and counters of an endpoint.
-pub struct Reporter<'a>(pub &'a Live);
+pub struct Reporter<'a> {
+    pub live: &'a Live,
+    pub deferred: &'a Deferred,
+}
 
 impl Report for Reporter<'_> {
     fn report(&mut self, outcome: Outcome) {
-        let Outcome { done, side, reported, counts } = outcome;
+        let Outcome { done, side, reported, counts, work } = outcome;
         let failed = done.error != 0;
         if counts {
-            let of = self.0.cntrs.iter().filter(|(_, flags)| flags & side.flag() != 0);
+            let of = self.live.cntrs.iter().filter(|(_, flags)| flags & side.flag() != 0);
             of.for_each(|(cntr, _)| cntr.count(failed));
         }
+        if let Some(number) = work {
+            self.deferred.over(number, failed);
+        }
         let sink = match side {
-            Side::Send | Side::Read | Side::Write => &self.0.sends,
-            Side::Receive | Side::RemoteRead | Side::RemoteWrite => &self.0.receives,
+            Side::Send | Side::Read | Side::Write => &self.live.sends,
+            Side::Receive | Side::RemoteRead | Side::RemoteWrite => &self.live.receives,
         };
         // What others fail to do here is theirs.
         let told = reported || failed && !side.is_remote();
@@ -79,8 +86,8 @@ impl Report for Reporter<'_> {
     }
 
     fn source(&self, source: (u64, u16)) -> FiAddr {
-        match self.0.sources {
-            true => self.0.av.table().find(source).unwrap_or(FI_ADDR_UNSPEC),
+        match self.live.sources {
+            true => self.live.av.table().find(source).unwrap_or(FI_ADDR_UNSPEC),
             false => FI_ADDR_UNSPEC,
         }
     }

@@ -4,10 +4,10 @@
 
 use super::engine::pieces;
 use super::messages::{piece, told};
-use super::{Endpoint, In, Out};
+use super::{Endpoint, In, Later, Out};
 use crate::base::core_of;
 use crate::fi::*;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 pub static TAGGED: OpsTagged = OpsTagged {
@@ -23,12 +23,45 @@ pub static TAGGED: OpsTagged = OpsTagged {
     injectdata,
 };
 
-fn out(to: FiAddr, tag: u64, data: Option<u64>, context: *mut c_void, flags: u64) -> Out {
+fn out<'a>(to: FiAddr, tag: u64, data: Option<u64>, context: *mut c_void, flags: u64) -> Out<'a> {
     Out::new((FI_TAGGED, tag), to, data, context, flags)
 }
 
-fn wanted(from: FiAddr, tag: u64, ignore: u64, context: *mut c_void, flags: u64) -> In {
-    In { kind: FI_TAGGED, from, tag, ignore, context, flags }
+fn wanted<'a>(from: FiAddr, tag: u64, ignore: u64, context: *mut c_void, flags: u64) -> In<'a> {
+    In { kind: FI_TAGGED, from, tag, ignore, context, flags, later: None }
+}
+
+/// Receives as a message says.
+///
+/// # Safety
+///
+/// As those of C below.
+pub(super) unsafe fn receive_by(
+    ep: &Endpoint,
+    msg: &MsgTagged,
+    flags: u64,
+    later: Option<&Later<'_>>,
+) -> Result<(), c_int> {
+    let wanted = In { later, ..wanted(msg.addr, msg.tag, msg.ignore, msg.context, flags) };
+    // SAFETY: As the caller says.
+    unsafe { ep.receive(&wanted, pieces(msg.msg_iov, msg.iov_count)) }
+}
+
+/// Sends as a message says.
+///
+/// # Safety
+///
+/// As those of C below.
+pub(super) unsafe fn send_by(
+    ep: &Endpoint,
+    msg: &MsgTagged,
+    flags: u64,
+    later: Option<&Later<'_>>,
+) -> Result<(), c_int> {
+    let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
+    let out = Out { later, ..out(msg.addr, msg.tag, data, msg.context, flags) };
+    // SAFETY: As the caller says.
+    unsafe { ep.send(out, pieces(msg.msg_iov, msg.iov_count)) }
 }
 
 /// Flags of tagged receives that are given none: many messages for a buffer are for those without tags.
@@ -73,11 +106,7 @@ unsafe extern "C" fn recvv(
 unsafe extern "C" fn recvmsg(ep: *mut FidEp, msg: *const MsgTagged, flags: u64) -> isize {
     let ep = core_of!(ep, FidEp, Endpoint);
     // SAFETY: As above.
-    told(unsafe {
-        let msg = &*msg;
-        let wanted = wanted(msg.addr, msg.tag, msg.ignore, msg.context, flags);
-        ep.receive(&wanted, pieces(msg.msg_iov, msg.iov_count))
-    })
+    told(unsafe { receive_by(ep, &*msg, flags, None) })
 }
 
 unsafe extern "C" fn send(
@@ -113,12 +142,7 @@ unsafe extern "C" fn sendv(
 unsafe extern "C" fn sendmsg(ep: *mut FidEp, msg: *const MsgTagged, flags: u64) -> isize {
     let ep = core_of!(ep, FidEp, Endpoint);
     // SAFETY: As above.
-    told(unsafe {
-        let msg = &*msg;
-        let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
-        let out = out(msg.addr, msg.tag, data, msg.context, flags);
-        ep.send(out, pieces(msg.msg_iov, msg.iov_count))
-    })
+    told(unsafe { send_by(ep, &*msg, flags, None) })
 }
 
 unsafe extern "C" fn inject(

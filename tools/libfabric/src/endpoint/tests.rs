@@ -2,9 +2,12 @@
 
 //! The engine, against events that a driver posts: what becomes of them, in each order in which they may come.
 
+mod fences;
 mod remote;
 
-use super::engine::{BEGIN, Engine, Limits, Rings, Sending, TAG, Wanted};
+use super::bits::{BEGIN, TAG, Wanted};
+use super::engine::{Engine, Limits, Rings};
+use super::task::Sending;
 use super::told::{Outcome, Report, Side};
 use crate::fi::*;
 use std::collections::VecDeque;
@@ -27,6 +30,8 @@ struct Fake {
     /// What the driver says when it is polled.
     coming: VecDeque<Event>,
     given_back: usize,
+    /// There is no slot for messages.
+    full: bool,
 }
 
 impl Rings for Fake {
@@ -40,8 +45,10 @@ impl Rings for Fake {
     }
 
     fn send(&mut self, message: &Message<'_>) -> bool {
-        self.messages.push(format!("{message:?}"));
-        true
+        if !self.full {
+            self.messages.push(format!("{message:?}"));
+        }
+        !self.full
     }
 
     fn access(&mut self, access: &Access<'_>) -> bool {
@@ -150,8 +157,9 @@ fn sending() -> Sending {
         tag: 9,
         data: None,
         context: context(77),
-        reported: true,
+        telling: true.into(),
         inject: false,
+        fence: false,
     }
 }
 

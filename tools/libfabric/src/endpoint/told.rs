@@ -38,6 +38,21 @@ impl Side {
     }
 }
 
+/// How the end of an operation is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Telling {
+    /// Success posts a completion.
+    pub reported: bool,
+    /// It is of the domain's deferred work, with this number, which counters of the endpoint do not count.
+    pub work: Option<u64>,
+}
+
+impl From<bool> for Telling {
+    fn from(reported: bool) -> Self {
+        Telling { reported, work: None }
+    }
+}
+
 /// What is told of an operation that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -47,6 +62,16 @@ pub struct Outcome {
     pub reported: bool,
     /// It counts: it has moved bytes, or was to.
     pub counts: bool,
+    /// The number of the deferred work that it was.
+    pub work: Option<u64>,
+}
+
+impl Outcome {
+    /// That of an operation of the program. Deferred work counts elsewhere.
+    pub fn of(done: Done, side: Side, telling: Telling) -> Self {
+        let Telling { reported, work } = telling;
+        Outcome { done, side, reported, counts: work.is_none(), work }
+    }
 }
 
 /// Who hears of it.

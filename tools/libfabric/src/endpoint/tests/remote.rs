@@ -3,7 +3,7 @@
 //! Regions: those of others that are accessed, and those of the program, against events that a driver posts.
 
 use super::*;
-use crate::endpoint::remote::{Parts, Remote};
+use crate::endpoint::task::{Parts, Remote};
 use crate::regions::{KEYS, Region};
 use std::sync::Arc;
 use weft::matching::{Change, Operation};
@@ -16,8 +16,9 @@ fn remote() -> Remote {
         key: 0xabc,
         offset: 77,
         context: context(5),
-        reported: true,
+        telling: true.into(),
         inject: false,
+        fence: false,
     }
 }
 
