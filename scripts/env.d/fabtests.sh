@@ -16,7 +16,8 @@ FABTESTS_UNIT="cntr_test cq_test dom_test eq_test getinfo_test mr_test setopt_te
 
 fabtests_key() {
 	digest "$(libfabric_key)" "$FABTESTS_FUNCTIONAL" "$FABTESTS_BENCHMARKS" "$FABTESTS_UNIT" \
-		"$(recipe fabtests.sh fabtests_make)" "$(recipe fabtests.sh fabtests_compile)"
+		"$(recipe fabtests.sh fabtests_make)" "$(recipe fabtests.sh fabtests_mend)" \
+		"$(recipe fabtests.sh fabtests_compile)"
 }
 
 # Upstream's version of what is unpacked: 2.1.0.
@@ -31,11 +32,26 @@ fabtests_make() {
 	apt_get "$dir" source --download-only --tar-only "libfabric=$version"
 	"$TOP/scripts/in-root" tar -xf "$dir"/libfabric_*.orig.tar.* -C "$dir" --strip-components=1
 	mkdir -p "$dir/out/bin"
-	"$TOP/scripts/in-root" bash -c "$(declare -f fabtests_compile); set -e; fabtests_compile \"\$@\"" - \
+	"$TOP/scripts/in-root" bash -c "$(declare -f fabtests_mend fabtests_compile); set -e
+		fabtests_mend \"\$1\" && fabtests_compile \"\$@\"" - \
 		"$dir" "$LIBFABRIC" "$FABTESTS_FUNCTIONAL" "$FABTESTS_BENCHMARKS" "$FABTESTS_UNIT"
 	# The lists of tests.
 	cp "$dir/fabtests/scripts/runfabtests.sh" "$dir/out/"
 	publish "$dir/out" "$FABTESTS"
+}
+
+# fabtests_mend DIR: rdm_deferred_wq.c, which is in no list of the runner, has gone out of date. It takes for granted that
+# the counter of receives has counted what others do to the region, which is another's since 1.19, and that addresses were
+# exchanged by a message each way, which both counters have counted.
+fabtests_mend() {
+	local file=$1/fabtests/functional/rdm_deferred_wq.c
+	sed -i -e '/^\tret = fi_mr_reg(domain, result_buf,/i\
+\tret = fi_mr_bind(mr, \&rxcntr->fid, FI_REMOTE_READ | FI_REMOTE_WRITE);\
+\tif (ret)\
+\t\treturn ret;' -e '/^\tret = trigger();/i\
+\tfi_cntr_add(txcntr, 1);\
+\tfi_cntr_add(rxcntr, 1);' "$file"
+	[ "$(grep -c 'fi_mr_bind\|fi_cntr_add' "$file")" = 3 ]
 }
 
 # fabtests_compile DIR LIBFABRIC FUNCTIONAL BENCHMARKS UNIT: in the root.
