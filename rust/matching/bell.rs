@@ -4,7 +4,7 @@
 //!
 //! This file must not know what there is to be done.
 
-use super::polled::Polled;
+use super::{polled::Polled, WAITING};
 use crate::sys::{pages::release, waitq::WaitQueue};
 use kernel::{
     prelude::*,
@@ -12,8 +12,8 @@ use kernel::{
 };
 
 /// So much has come, taken by a call of another program, and the program that polls has not called: before there is no
-/// place for more ([`WAITING`](super::WAITING)), the thread does the work.
-const MANY: u32 = 4;
+/// place for more, the thread does the work.
+const MANY: u32 = WAITING / 2;
 
 /// What a call is for.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -170,9 +170,9 @@ impl Interface {
         if gets && pull.is_none() {
             return false;
         }
-        let copies = wanted.as_ref().is_ok_and(|wanted| wanted.payload > 0);
-        let copy = match copies && said.inline.is_none() {
-            true => match state.copies.pop() {
+        let payload = wanted.as_ref().map_or(0, |wanted| wanted.payload);
+        let copy = match payload > 0 && said.inline.is_none() {
+            true => match state.copies.take(payload) {
                 Some(copy) => Some(copy),
                 None => return false,
             },
@@ -188,7 +188,7 @@ impl Interface {
         if prepared.as_ref().is_err_and(|e| worker.leaves(*e)) {
             if let Bytes::Copied(copy) = operation.bytes {
                 // It was taken from there.
-                let _ = self.state.lock().copies.push_within_capacity(copy);
+                self.state.lock().copies.put(copy);
             }
             return false;
         }
@@ -288,7 +288,7 @@ impl Interface {
             return false;
         };
         let to = flow.to.clone();
-        let own = state.operations.used().find(|n| {
+        let own = Some(flow.place_of(sequence)).filter(|n| {
             let operation = state.operations.get(*n);
             operation.is_some_and(|o| o.sequence == sequence && o.is_to(&to) && !o.is_over())
         });
@@ -344,10 +344,10 @@ impl Interface {
     pub(super) fn end(&self, worker: &mut Worker) -> bool {
         let mut state = self.state.lock();
         let (later, mut any) = state.lose(clock::now_ms);
-        let used = state.operations.used();
+        let over = state.over;
         drop(state);
         worker.later = later;
-        for n in used {
+        for n in over {
             let mut state = self.state.lock();
             let Some(operation) = state.operations.get(n) else {
                 continue;

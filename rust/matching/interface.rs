@@ -177,17 +177,22 @@ impl Member for Interface {
         }
     }
 
-    fn refused(&self) {
-        self.state.lock().refuse();
+    fn refused(&self, bytes: usize) {
+        self.state.lock().refuse(bytes);
         self.ring();
     }
 
-    fn store(&self, payload: &Payload<'_>, change: Option<Change>) -> Result<Option<u64>> {
+    fn store(
+        &self,
+        payload: &Payload<'_>,
+        room: usize,
+        change: Option<Change>,
+    ) -> Result<Option<u64>> {
         let bytes = payload.bytes;
         if bytes == 0 && change.is_none() {
             return Ok(None);
         }
-        let Some(mut buffer) = self.state.lock().take_spare() else {
+        let Some(mut buffer) = self.state.lock().take_spare(room) else {
             return Ok(None);
         };
         let read = payload.read(buffer.get_mut(..bytes).ok_or(EPROTO)?);

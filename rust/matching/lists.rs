@@ -36,7 +36,7 @@ use crate::{
 use kernel::{bindings, prelude::*, sync::Arc};
 
 /// Requests that wait, of all interfaces.
-const SLOTS: usize = 4096;
+const SLOTS: usize = 8192;
 /// Pairs of a source and an interface that had no space for it.
 const REFUSALS: usize = 4096;
 /// How many requests of a traffic class are executed in a round.
@@ -47,6 +47,8 @@ const ALL: u8 = (1 << ENGINES) - 1;
 const BATCH: usize = 256;
 
 const _: () = assert!(ENDPOINTS.is_power_of_two());
+// Those that are kept for interfaces that have nothing waiting: a command and a message of each.
+const _: () = assert!(SLOTS / 2 >= 2 * ENDPOINTS as usize);
 const _: () = assert!(PEERS * ENDPOINTS as usize <= u32::MAX as usize);
 
 /// A source, as the lists number them.
@@ -91,15 +93,20 @@ pub(super) trait Member: Send + Sync {
     /// Takes out the next of that: when its thread has ended.
     fn next_carry(&self) -> Option<Carry>;
 
-    /// Keeps the bytes of a message that has come, and what it does to integers, if it does; returns by which number.
-    /// `None`: there is nothing to keep, or no memory.
-    fn store(&self, payload: &Payload<'_>, change: Option<Change>) -> Result<Option<u64>>;
+    /// Keeps the bytes of a message that has come, in memory with room for so many bytes, and what it does to integers,
+    /// if it does; returns by which number. `None`: there is nothing to keep, or no memory.
+    fn store(
+        &self,
+        payload: &Payload<'_>,
+        room: usize,
+        change: Option<Change>,
+    ) -> Result<Option<u64>>;
 
     /// Frees the memory of a message that has come.
     fn release(&self, payload: u64);
 
-    /// Notes that a source was told NO_SPACE as there was no memory: it is told RESUME when there is.
-    fn refused(&self);
+    /// Notes that a source was told NO_SPACE as there was no memory for so many bytes: it is told RESUME when there is.
+    fn refused(&self, bytes: usize);
 
     /// Ends what was begun with interfaces that are closed.
     fn lost(&self, to: &dyn Fn(&To) -> bool);
@@ -129,6 +136,14 @@ struct Place {
     /// `None`: it is being closed.
     interface: Option<Arc<dyn Member>>,
     entries: u32,
+}
+
+/// Whether there is the memory that a message needs.
+#[derive(Clone, Copy)]
+pub(super) enum Needed {
+    There,
+    /// There is none of so many bytes.
+    Lacks(usize),
 }
 
 /// Whether the entries of an interface are free.
@@ -351,7 +366,7 @@ impl Lists {
         to: &dyn Member,
         message: Message,
         first: bool,
-        has_memory: bool,
+        memory: Needed,
     ) -> bool {
         let number = to.address().endpoint;
         let (source, sequence) = (message.source, message.sequence);
@@ -376,17 +391,17 @@ impl Lists {
             class: to.class(),
             work: Work::Message(message),
         };
-        let submitted = match has_memory {
-            true => self.dispatch.submit(request),
-            false => Err(SubmitError::Full),
+        let submitted = match memory {
+            Needed::There => self.dispatch.submit(request),
+            Needed::Lacks(_) => Err(SubmitError::Full),
         };
         match submitted {
             Ok(()) => {}
             Err(SubmitError::Full) => {
                 self.refuse(peers, number, &message, Stage::Queue);
-                if !has_memory {
+                if let Needed::Lacks(bytes) = memory {
                     // Not before: RESUME is told to those that were refused.
-                    to.refused();
+                    to.refused(bytes);
                 }
             }
             Err(SubmitError::Invalid) => {

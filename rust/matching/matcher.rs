@@ -3,7 +3,7 @@
 //! What a port has while it has matching interfaces: the lists, the hosts, and what listens for them.
 
 use super::{
-    lists::{Cleared, Lists, Member, Needs, Peers, Source},
+    lists::{Cleared, Lists, Member, Needed, Needs, Peers, Source},
     peer::{is_for_envelopes, waiters, Above, Connected, Payload, Peer, SERVICE, TIMEOUT_MS},
     to::To,
     EAGER, PEERS,
@@ -366,7 +366,12 @@ impl Matcher {
         if payload.bytes > EAGER {
             return Err(EPROTO.into());
         }
-        let stored = to.store(payload, change)?;
+        // What integers were takes the place of the operands, of which there may be less.
+        let room = match change {
+            Some(_) => payload.bytes.max(usize::try_from(said.length)?),
+            None => payload.bytes,
+        };
+        let stored = to.store(payload, room, change)?;
         let message = Message {
             op,
             source: source.0,
@@ -381,8 +386,11 @@ impl Matcher {
         };
         let first = said.first;
         let has_memory = stored.is_some() || payload.bytes == 0 && change.is_none();
-        let queued =
-            self.with_lists(|lists, this| lists.message(this, to, message, first, has_memory));
+        let memory = match has_memory {
+            true => Needed::There,
+            false => Needed::Lacks(room),
+        };
+        let queued = self.with_lists(|lists, this| lists.message(this, to, message, first, memory));
         if !queued {
             to.release(message.payload);
         }

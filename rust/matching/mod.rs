@@ -25,6 +25,7 @@
 //! 8. `Peer::replies`.
 
 mod bell;
+mod buffers;
 mod carry;
 mod commands;
 mod grant;
@@ -58,9 +59,12 @@ pub(crate) use self::{
 
 /// Bytes of a message that are sent at once; a longer one is pulled by its target.
 const EAGER: usize = 4096;
-/// Messages that wait for an interface, as many of its commands, and eager messages that it has sent and that are not
-/// answered.
-const WAITING: u32 = 8;
+/// Messages that wait for an interface, and as many of its commands: as many as one has sent that can be told apart.
+const WAITING: u32 = OPERATIONS as u32;
+/// Messages that an interface carries out at once, and longer ones of those that wait.
+const CARRIED: usize = 16;
+/// Eager messages that an interface has sent, and that are not answered: short ones, and longer ones.
+const COPIES: [usize; 2] = [32, 8];
 /// What an interface has begun and that is not over: messages that it has sent, gets, atomic operations.
 const OPERATIONS: usize = 64;
 /// Messages that an interface pulls at once.

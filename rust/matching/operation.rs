@@ -4,7 +4,7 @@
 
 use super::{
     to::{Asked, To},
-    CHUNKS,
+    CHUNKS, OPERATIONS,
 };
 use crate::proto::{
     envelope::{Body, Change, Message},
@@ -126,4 +126,32 @@ pub(super) struct Flow {
     pub(super) source: flow::Source,
     /// The operation that is being sent.
     pub(super) sending: Option<u32>,
+    /// In what places the last operations are, by their numbers.
+    at: [u8; OPERATIONS],
 }
+
+impl Flow {
+    pub(super) fn new(to: To) -> Self {
+        Self {
+            to,
+            source: flow::Source::new(),
+            sending: None,
+            at: [0; OPERATIONS],
+        }
+    }
+
+    /// Notes where an operation is.
+    pub(super) fn put(&mut self, sequence: u32, n: usize) {
+        if let Some(at) = self.at.get_mut(sequence as usize % OPERATIONS) {
+            *at = n as u8;
+        }
+    }
+
+    /// Returns where an operation was put: there may be another one now, or none.
+    pub(super) fn place_of(&self, sequence: u32) -> usize {
+        let at = self.at.get(sequence as usize % OPERATIONS);
+        at.map_or(0, |at| usize::from(*at))
+    }
+}
+
+const _: () = assert!(OPERATIONS.is_power_of_two() && OPERATIONS <= u8::MAX as usize);

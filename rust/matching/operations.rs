@@ -13,10 +13,7 @@ use super::{
 };
 use crate::proto::{
     envelope::{Body, Envelope},
-    matching::{
-        flow,
-        retry::{Class, Id, Verdict},
-    },
+    matching::retry::{Class, Id, Verdict},
 };
 use kernel::{bindings, prelude::*, sync::Arc};
 
@@ -42,14 +39,16 @@ impl State {
     pub(super) fn begin(&mut self, n: usize, class: Class, mut operation: Operation) {
         if let Some(to) = &operation.to {
             operation.id = self.pending.begin(class, n as u64);
-            match operation.id.and_then(|_| queue(&mut self.flows, to)) {
+            match operation.id.and_then(|_| queue(&mut self.flows, to, n)) {
                 Some(sequence) => operation.sequence = sequence,
                 None => operation.phase = Phase::Over(bindings::ENOMEM, 0),
             }
         }
-        let over = operation.id.filter(|_| operation.is_over());
-        if let Some(id) = over {
-            self.pending.complete(id);
+        if operation.is_over() {
+            self.over.insert(n);
+            if let Some(id) = operation.id {
+                self.pending.complete(id);
+            }
         }
         self.operations.put(n, operation);
     }
@@ -65,6 +64,7 @@ impl State {
         if !operation.is_over() {
             operation.phase = Phase::Over(status, stored);
         }
+        self.over.insert(n);
         if let Some(to) = operation.to.clone() {
             let sequence = operation.sequence;
             self.acknowledge(&to, sequence);
@@ -120,6 +120,10 @@ impl State {
     /// milliseconds.
     pub(super) fn lose(&mut self, now: impl Fn() -> u64) -> (Option<u64>, bool) {
         let (mut first, mut begun) = (None::<u64>, false);
+        // What is done again later is one of a session that is lost.
+        if !self.flows.iter().any(|flow| flow.to.is_lost()) {
+            return (first, begun);
+        }
         let earlier = |first: Option<u64>, when: u64| Some(first.map_or(when, |at| at.min(when)));
         for n in self.operations.used() {
             let Some(operation) = self.operations.get_mut(n) else {
@@ -147,7 +151,10 @@ impl State {
                     operation.asked = [None; CHUNKS];
                     first = earlier(first, when);
                 }
-                _ => operation.fail(),
+                _ => {
+                    operation.fail();
+                    self.over.insert(n);
+                }
             }
         }
         (first, begun)
@@ -166,7 +173,7 @@ impl State {
         let to = To::now(old.peer.clone(), old.address);
         let sequence = match to.peer.is_closed() {
             true => None,
-            false => queue(&mut self.flows, &to),
+            false => queue(&mut self.flows, &to, n),
         };
         match sequence {
             Some(sequence) => operation.sequence = sequence,
@@ -174,6 +181,7 @@ impl State {
                 if let Some(id) = operation.id {
                     self.pending.complete(id);
                 }
+                self.over.insert(n);
                 return operation.fail();
             }
         }
@@ -190,8 +198,9 @@ impl State {
         let Some(operation) = self.operations.take(n) else {
             return;
         };
+        self.over.remove(n);
         if let Bytes::Copied(buffer) = operation.bytes {
-            let _ = self.copies.push_within_capacity(buffer);
+            self.copies.put(buffer);
         }
         if let Some(pull) = operation.pull.and_then(|pull| self.pulls.take(pull)) {
             self.keep_chunks(pull);
@@ -264,20 +273,18 @@ impl State {
     }
 }
 
-/// Queues an operation in its flow. `None`: there is no place for another flow.
-fn queue(flows: &mut KVec<Flow>, to: &To) -> Option<u32> {
+/// Queues the operation in place `at` in its flow. `None`: there is no place for another flow.
+fn queue(flows: &mut KVec<Flow>, to: &To, at: usize) -> Option<u32> {
     let known = flows.iter().position(|flow| flow.to.is(to));
     let n = match known {
         Some(n) => n,
         None => {
-            let flow = Flow {
-                to: to.clone(),
-                source: flow::Source::new(),
-                sending: None,
-            };
-            flows.push_within_capacity(flow).ok()?;
+            flows.push_within_capacity(Flow::new(to.clone())).ok()?;
             flows.len() - 1
         }
     };
-    flows.get_mut(n)?.source.queue(OPERATIONS as u32)
+    let flow = flows.get_mut(n)?;
+    let sequence = flow.source.queue(OPERATIONS as u32)?;
+    flow.put(sequence, at);
+    Some(sequence)
 }

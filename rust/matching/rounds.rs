@@ -30,22 +30,31 @@ const MOST_MS: u64 = 60_000;
 const LEFT_MS: Msecs = 8;
 /// Rounds in a call: the thread does the rest.
 const ROUNDS: usize = 64;
+/// How often a step is done in a round, as long as there is more of the same: all else has its turn then.
+const IN_A_ROW: usize = 16;
+
+/// Does a step again and again. Returns whether there was something to be done.
+fn in_a_row(mut step: impl FnMut() -> bool) -> bool {
+    (0..IN_A_ROW).take_while(|_| step()).count() > 0
+}
 
 impl Interface {
     /// Does some of what there is to be done, without waiting. Returns whether there was something.
     fn round(&self, worker: &mut Worker) -> bool {
         self.rings.look_again();
-        let carried = self.carry_out(worker);
-        let gave = self.give(worker);
-        let commanded = self.take_command(worker);
+        let listed = in_a_row(|| {
+            let carried = self.carry_out(worker);
+            let gave = self.give(worker);
+            self.take_command(worker) | carried | gave
+        });
         let relieved = self.relieve();
         let pulled = self.pull(worker);
-        let begun = self.begin(worker);
-        let sent = self.send(worker);
+        let begun = in_a_row(|| self.begin(worker));
+        let sent = in_a_row(|| self.send(worker));
         let supplied = self.supply(worker);
         let served = self.serve(worker);
         let ended = self.end(worker);
-        carried | gave | commanded | relieved | pulled | begun | sent | supplied | served | ended
+        listed | relieved | pulled | begun | sent | supplied | served | ended
     }
 
     /// Does what a task of a process asks for. Waits for no page.

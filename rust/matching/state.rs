@@ -7,14 +7,15 @@
 //! taken out meanwhile: the lock is not held during a page fault. This file must not know rings or lists.
 
 use super::{
+    buffers::Buffers,
     carry::Carry,
     grant::{self, Grant},
     operation::{Flow, Operation},
     peer::Peer,
-    places::Places,
+    places::{Places, Set},
     pull::{Chunk, Kept, Pull},
     to::Asked,
-    CHUNK, CHUNKS, EAGER, GETS, GRANTS, OPERATIONS, PULLS, RETRIES, WAITING,
+    CARRIED, CHUNK, CHUNKS, COPIES, GETS, GRANTS, OPERATIONS, PULLS, RETRIES, WAITING,
 };
 use crate::{
     proto::{
@@ -28,10 +29,10 @@ use crate::{
 };
 use kernel::{bindings, prelude::*, sync::Arc};
 
-/// Eager messages that have come: those that wait in the queue, and as many that are being carried out.
-const ARRIVALS: usize = 2 * WAITING as usize;
+/// Eager messages that have come: those that wait in the queue, and those that are being carried out.
+const ARRIVALS: usize = WAITING as usize + CARRIED;
 /// What is to be carried out: one that an engine has executed, and hits.
-const CARRIES: usize = ARRIVALS + 1;
+const CARRIES: usize = CARRIED + 1;
 
 /// A message that has come.
 pub(super) struct Arrival {
@@ -43,40 +44,38 @@ pub(super) struct Arrival {
 
 /// What is shared.
 pub(super) struct State {
-    spare: KVec<KVVec<u8>>,
+    spare: Buffers,
     arrivals: KVec<Option<Arrival>>,
-    /// An arrival found no memory, and its source was told.
-    refused: bool,
+    /// Which of their places are free.
+    vacant: KVec<usize>,
+    /// An arrival of so many bytes found no memory, and its source was told: the shortest of them.
+    refused: Option<usize>,
     carries: KVec<Carry>,
     /// There was no place for one.
     deferred: bool,
     pub(super) operations: Places<Operation>,
+    /// Operations that are over, and those of whose bytes hosts have asked for some.
+    pub(super) over: Set,
+    pub(super) asked: Set,
     /// Those that are not over, by their names.
     pub(super) pending: Operations<Memory<Pending>>,
     pub(super) flows: KVec<Flow>,
     /// Of messages, and behind [`PULLS`] of them those of operations.
     pub(super) pulls: Places<Pull>,
     pub(super) grants: Places<Grant>,
+    /// Grants of whose bytes hosts have asked for some.
+    pub(super) asked_of_grants: Set,
     /// Memory of the last pulls, for the next ones.
     kept: Kept,
     /// Memory for eager messages that are sent.
-    pub(super) copies: KVec<KVVec<u8>>,
+    pub(super) copies: Buffers,
     tag: u32,
 }
 
-fn buffers(count: usize) -> Result<KVec<KVVec<u8>>> {
+fn all<T>(count: usize, make: impl Fn(usize) -> T) -> Result<KVec<T>> {
     let mut all = KVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
-    for _ in 0..count {
-        let buffer = KVVec::from_elem(0, EAGER, GFP_KERNEL_ACCOUNT)?;
-        all.push(buffer, GFP_KERNEL_ACCOUNT)?;
-    }
-    Ok(all)
-}
-
-fn nothing<T>(count: usize) -> Result<KVec<Option<T>>> {
-    let mut all = KVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
-    for _ in 0..count {
-        all.push(None, GFP_KERNEL_ACCOUNT)?;
+    for n in 0..count {
+        all.push(make(n), GFP_KERNEL_ACCOUNT)?;
     }
     Ok(all)
 }
@@ -84,12 +83,15 @@ fn nothing<T>(count: usize) -> Result<KVec<Option<T>>> {
 impl State {
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
-            spare: buffers(ARRIVALS)?,
-            arrivals: nothing(ARRIVALS)?,
-            refused: false,
+            spare: Buffers::new(WAITING as usize, CARRIED)?,
+            arrivals: all(ARRIVALS, |_| None)?,
+            vacant: all(ARRIVALS, |n| n)?,
+            refused: None,
             carries: KVec::with_capacity(CARRIES, GFP_KERNEL_ACCOUNT)?,
             deferred: false,
             operations: Places::new(OPERATIONS)?,
+            over: Set::EMPTY,
+            asked: Set::EMPTY,
             pending: Operations::new(
                 Memory::new(Pending::free(random::nonzero32()), OPERATIONS)?,
                 Policy { retries: RETRIES },
@@ -97,8 +99,9 @@ impl State {
             flows: KVec::with_capacity(OPERATIONS, GFP_KERNEL_ACCOUNT)?,
             pulls: Places::new(PULLS + GETS)?,
             grants: Places::new(GRANTS)?,
+            asked_of_grants: Set::EMPTY,
             kept: [const { None }; CHUNKS],
-            copies: buffers(WAITING as usize)?,
+            copies: Buffers::new(COPIES[0], COPIES[1])?,
             tag: random::nonzero32(),
         })
     }
@@ -109,34 +112,35 @@ impl State {
         self.tag
     }
 
-    /// Takes memory for a message that has come.
-    pub(super) fn take_spare(&mut self) -> Option<KVVec<u8>> {
-        self.spare.pop()
+    /// Takes memory for a message of so many bytes that has come.
+    pub(super) fn take_spare(&mut self, bytes: usize) -> Option<KVVec<u8>> {
+        self.spare.take(bytes)
     }
 
-    /// Notes that a message was refused as there was no memory for it: [`Self::was_refused`] says so later.
-    pub(super) fn refuse(&mut self) {
-        self.refused = true;
+    /// Notes that a message of so many bytes was refused as there was no memory for it: [`Self::was_refused`] says so
+    /// later.
+    pub(super) fn refuse(&mut self, bytes: usize) {
+        self.refused = Some(self.refused.map_or(bytes, |least| least.min(bytes)));
     }
 
     /// Returns whether one was, and that was not said yet.
     pub(super) fn has_refused(&self) -> bool {
-        self.refused
+        self.refused.is_some()
     }
 
     /// Keeps a message, and returns by which number.
     pub(super) fn keep(&mut self, arrival: Arrival) -> Option<u64> {
-        let mut places = self.arrivals.iter_mut().enumerate();
-        let (n, place) = places.find(|(_, place)| place.is_none())?;
-        *place = Some(arrival);
+        let n = self.vacant.pop()?;
+        *self.arrivals.get_mut(n)? = Some(arrival);
         Some(n as u64)
     }
 
     /// Takes a message out, to copy it.
     pub(super) fn take_arrival(&mut self, payload: u64) -> Option<Arrival> {
-        self.arrivals
-            .get_mut(usize::try_from(payload).ok()?)?
-            .take()
+        let n = usize::try_from(payload).ok()?;
+        let arrival = self.arrivals.get_mut(n)?.take()?;
+        let _ = self.vacant.push_within_capacity(n);
+        Some(arrival)
     }
 
     /// Lends the bytes of a message. [`Self::give_arrival`] gives them back.
@@ -160,14 +164,15 @@ impl State {
         }
     }
 
-    /// Gives memory back. Within what there was at the beginning, so there is a place for it.
+    /// Gives memory back.
     pub(super) fn put_spare(&mut self, buffer: KVVec<u8>) {
-        let _ = self.spare.push_within_capacity(buffer);
+        self.spare.put(buffer);
     }
 
     /// Returns whether a message was refused, since this was called last, and there is memory.
     pub(super) fn was_refused(&mut self) -> bool {
-        !self.spare.is_empty() && core::mem::take(&mut self.refused)
+        let has = |bytes: &mut usize| self.spare.has(*bytes);
+        self.refused.take_if(has).is_some()
     }
 
     /// Returns whether another hit can be carried out. If not, [`Self::was_deferred`] says so later.
@@ -249,17 +254,18 @@ impl State {
 
     /// Notes what an interface of a host has asked for. Returns false if it may not.
     pub(super) fn note_asked(&mut self, peer: &Arc<Peer>, what: &Envelope, asked: Asked) -> bool {
-        let (length, places) = if grant::place_of(what.cookie).is_some() {
+        let granted = grant::place_of(what.cookie);
+        let (n, length, places) = if let Some((n, _)) = granted {
             match self.grant(peer, what.from.endpoint, what.cookie) {
                 Some(grant) if grant.over.is_none() && grant.values.is_none() => {
-                    (grant.length, &mut grant.asked)
+                    (n, grant.length, &mut grant.asked)
                 }
                 _ => return false,
             }
         } else {
             match self.operation(peer, what) {
-                Some((_, operation)) if operation.is_read() => {
-                    (operation.length, &mut operation.asked)
+                Some((n, operation)) if operation.is_read() => {
+                    (n, operation.length, &mut operation.asked)
                 }
                 _ => return false,
             }
@@ -268,13 +274,15 @@ impl State {
         if asked.length as usize > CHUNK || end.is_none_or(|end| end > length) {
             return false;
         }
-        match places.iter_mut().find(|place| place.is_none()) {
-            Some(place) => {
-                *place = Some(asked);
-                true
-            }
-            None => false,
+        let Some(place) = places.iter_mut().find(|place| place.is_none()) else {
+            return false;
+        };
+        *place = Some(asked);
+        match granted {
+            Some(_) => self.asked_of_grants.insert(n),
+            None => self.asked.insert(n),
         }
+        true
     }
 
     /// Takes the bytes that a host has sent for a pull, by `read`. Returns false if they were not asked for.

@@ -26,9 +26,9 @@ impl Interface {
     pub(super) fn supply(&self, worker: &mut Worker) -> bool {
         let mut any = false;
         let state = self.state.lock();
-        let operations = state.operations.used();
-        let grants = state.grants.used().map(|n| OPERATIONS + n);
+        let (operations, grants) = (state.asked, state.asked_of_grants);
         drop(state);
+        let grants = grants.map(|n| OPERATIONS + n);
         for n in Iterator::chain(operations, grants) {
             any |= self.supply_one(worker, n);
         }
@@ -73,6 +73,10 @@ impl Interface {
             let place = places.iter_mut().find(|place| place.is_none());
             if let Some(place) = place.filter(|_| cookie == supply.cookie) {
                 *place = Some(supply.asked);
+                match n.checked_sub(OPERATIONS) {
+                    None => state.asked.insert(n),
+                    Some(n) => state.asked_of_grants.insert(n),
+                }
             }
         }
     }
@@ -94,8 +98,18 @@ fn places(state: &mut State, n: usize) -> Option<(u64, &mut [Option<Asked>; CHUN
 
 /// Takes out what was asked for.
 fn take(state: &mut State, n: usize) -> Option<Supply> {
-    let (cookie, places) = places(state, n)?;
-    let asked = places.iter_mut().find_map(Option::take)?;
+    let found = places(state, n).and_then(|(cookie, places)| {
+        let asked = places.iter_mut().find_map(Option::take)?;
+        Some((cookie, asked))
+    });
+    let Some((cookie, asked)) = found else {
+        // No more, or it is over.
+        match n.checked_sub(OPERATIONS) {
+            None => state.asked.remove(n),
+            Some(n) => state.asked_of_grants.remove(n),
+        }
+        return None;
+    };
     let (to, address) = match n.checked_sub(OPERATIONS) {
         None => {
             let operation = state.operations.get(n)?;

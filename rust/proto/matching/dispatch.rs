@@ -86,7 +86,8 @@ impl<P: Storage<EndpointQueues>, R: Storage<Slot>, C: Storage<Line>, T: Trace>
     /// Makes a dispatcher. `endpoints` are [`EndpointQueues::CLOSED`], one for each endpoint there may be; `slots` are
     /// [`Slot::FREE`], for the requests of all endpoints; `lines` are [`Line::EMPTY`]. A traffic class is given
     /// as many requests in a round as it weighs, one at least. No more than `limit` requests of one kind wait for
-    /// an endpoint.
+    /// an endpoint, and no second one while less than half of the slots are free: so what some endpoints leave waiting
+    /// leaves all others a slot.
     pub const fn new(
         endpoints: P,
         slots: R,
@@ -176,7 +177,11 @@ impl<P: Storage<EndpointQueues>, R: Storage<Slot>, C: Storage<Line>, T: Trace>
             return Err(SubmitError::Invalid);
         }
         self.trace.step(Step::Receive, endpoint);
-        if own.waiting(kind) >= self.limit {
+        let most = match self.slots.has_half() {
+            true => self.limit,
+            false => 1,
+        };
+        if own.waiting(kind) >= most {
             own.refused |= kind == Kind::Message;
             return Err(SubmitError::Full);
         }

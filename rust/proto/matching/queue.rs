@@ -63,6 +63,11 @@ impl<R: Storage<Slot>> Slots<R> {
         }
     }
 
+    /// Returns whether at least half of the slots are free.
+    pub fn has_half(&self) -> bool {
+        self.free.count(&self.slots) >= self.slots.count() / 2
+    }
+
     /// Puts a request into a free slot.
     pub fn take(&mut self, request: Request) -> Option<u32> {
         let (at, slot) = self.free.take(&mut self.slots)?;

@@ -257,6 +257,31 @@ fn l_4_without_a_slot_all_sources_are_told_when_there_is_one() {
 }
 
 #[test]
+fn l_4_what_some_endpoints_leave_waiting_leaves_others_a_slot() {
+    let endpoints = vec![EndpointQueues::CLOSED; 5];
+    let mut queues: Queues = Dispatch::new(
+        endpoints,
+        vec![Slot::FREE; 20],
+        vec![],
+        [1; 4],
+        16,
+        Steps::default(),
+    );
+    // Nothing is executed: each leaves as much waiting as it may.
+    let mut queued = vec![];
+    for endpoint in 0..5 {
+        assert!(queues.open(endpoint, 0));
+        let messages =
+            (0..20).take_while(|bits| queues.submit(message(endpoint, 0, *bits)).is_ok());
+        queued.push(messages.count());
+        let commands =
+            (0..20).take_while(|bits| queues.submit(command(endpoint, 0, *bits)).is_ok());
+        queued.push(commands.count());
+    }
+    assert_eq!(queued, [11, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+}
+
+#[test]
 fn l_1_an_endpoint_is_assigned_to_an_engine_and_closed() {
     let mut queues = queues([1; 4], 8);
     for endpoint in 0..ENDPOINTS {
