@@ -50,13 +50,14 @@ pub(super) struct Pull {
 }
 
 impl Pull {
-    /// Makes one of so many bytes, of which nothing is granted, with the memory of its chunks, from `kept` as far as there
-    /// is some. `ENOMEM`.
+    /// Makes one of so many bytes, of which nothing is granted, with the memory of so many chunks, from `kept` as far as
+    /// there is some. `ENOMEM`.
     pub(super) fn new(
         from: To,
         purpose: Purpose,
         address: u64,
         length: u64,
+        chunks: usize,
         kept: &mut Kept,
     ) -> Result<Self> {
         Ok(Self {
@@ -71,16 +72,19 @@ impl Pull {
             asked: 0,
             stored: 0,
             status: 0,
-            chunks: Self::chunks(length, kept)?,
+            chunks: Self::chunks(length, chunks, kept)?,
         })
     }
 
-    /// Allocates the memory of the chunks for so many bytes. `ENOMEM`.
-    fn chunks(length: u64, kept: &mut Kept) -> Result<[Chunk; CHUNKS]> {
+    /// Allocates the memory of so many chunks, for so many bytes; others have none. `ENOMEM`.
+    fn chunks(length: u64, count: usize, kept: &mut Kept) -> Result<[Chunk; CHUNKS]> {
         let mut chunks = [const { Chunk::Copying }; CHUNKS];
         let mut left = length;
-        for (chunk, kept) in chunks.iter_mut().zip(kept) {
-            let bytes = left.min(CHUNK as u64);
+        for (n, (chunk, kept)) in chunks.iter_mut().zip(kept).enumerate() {
+            let bytes = match n < count {
+                true => left.min(CHUNK as u64),
+                false => 0,
+            };
             *chunk = Chunk::Free(match kept.take() {
                 Some(buffer) => buffer,
                 None => KVVec::from_elem(0, bytes as usize, GFP_KERNEL_ACCOUNT)?,

@@ -50,8 +50,11 @@ impl Interface {
         address: u64,
         length: u64,
     ) -> Result<Pull> {
-        let mut kept = self.state.lock().take_chunks(length);
-        Pull::new(from, purpose, address, length, &mut kept)
+        let mut state = self.state.lock();
+        let chunks = state.chunks();
+        let mut kept = state.take_chunks(length, chunks);
+        drop(state);
+        Pull::new(from, purpose, address, length, chunks, &mut kept)
     }
 
     /// Goes on with all that is pulled: stores what has come, asks for more, ends it. Returns whether there was

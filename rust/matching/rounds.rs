@@ -42,6 +42,7 @@ impl Interface {
     /// Does some of what there is to be done, without waiting. Returns whether there was something.
     fn round(&self, worker: &mut Worker) -> bool {
         self.rings.look_again();
+        worker.full = None;
         let listed = in_a_row(|| {
             let carried = self.carry_out(worker);
             let gave = self.give(worker);

@@ -176,7 +176,7 @@ impl Interface {
         let Some(grant) = state.grants.get_mut(n) else {
             return false;
         };
-        if grant.told || grant.over.is_some() {
+        if grant.told || grant.over.is_some() || worker.found_full(&grant.to) {
             return false;
         }
         // What is asked for next may come before this goes on.
@@ -211,6 +211,9 @@ impl Interface {
             Err(None) => None,
         };
         let again = matches!(sent, Err(None));
+        if again && !left {
+            worker.find_full(&to);
+        }
         let mut left = values;
         if let Some(grant) = state.grants.get_mut(n) {
             if again {

@@ -33,6 +33,10 @@ use kernel::{bindings, prelude::*, sync::Arc};
 const ARRIVALS: usize = WAITING as usize + CARRIED;
 /// What is to be carried out: one that an engine has executed, and hits.
 const CARRIES: usize = CARRIED + 1;
+/// So many pulls at once have memory for [`CHUNKS`] chunks each; others for so many, which is enough for all together to
+/// keep a channel busy.
+const ALONE: usize = 2;
+const BESIDE: usize = 2;
 
 /// A message that has come.
 pub(super) struct Arrival {
@@ -204,13 +208,24 @@ impl State {
         Ok(())
     }
 
-    /// Takes memory for the chunks of a pull of so many bytes, as far as there is some.
-    pub(super) fn take_chunks(&mut self, length: u64) -> Kept {
-        match length > CHUNK as u64 {
-            true => core::mem::replace(&mut self.kept, [const { None }; CHUNKS]),
-            // Less memory will do.
-            false => [const { None }; CHUNKS],
+    /// Returns how many chunks of another pull are got at once: beside others a few.
+    pub(super) fn chunks(&self) -> usize {
+        match self.pulls.used().count() < ALONE {
+            true => CHUNKS,
+            false => BESIDE,
         }
+    }
+
+    /// Takes memory for the chunks of a pull of so many bytes, as far as there is some.
+    pub(super) fn take_chunks(&mut self, length: u64, chunks: usize) -> Kept {
+        let mut taken = [const { None }; CHUNKS];
+        // Of fewer bytes, less memory will do.
+        let whole = usize::try_from(length).unwrap_or(usize::MAX) / CHUNK;
+        let kept = self.kept.iter_mut().filter(|place| place.is_some());
+        for (to, from) in taken.iter_mut().zip(kept).take(chunks.min(whole)) {
+            *to = from.take();
+        }
+        taken
     }
 
     /// Keeps the memory of a pull that is over, as far as there is a place for it.

@@ -40,6 +40,10 @@ impl Interface {
         let Some(supply) = take(&mut self.state.lock(), n) else {
             return false;
         };
+        if worker.found_full(&supply.to) {
+            self.put_back(n, &supply);
+            return false;
+        }
         let Asked {
             offset,
             length,
@@ -62,6 +66,7 @@ impl Interface {
         if sent.is_ok() || sent.is_err_and(|e| e == ECONNRESET) {
             return true;
         }
+        worker.find_full(&supply.to);
         self.put_back(n, &supply);
         false
     }

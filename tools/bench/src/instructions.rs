@@ -16,6 +16,7 @@
 mod asleep;
 mod bulk;
 mod connections;
+mod matching;
 mod pairs;
 pub mod profile;
 mod sockets;
@@ -171,6 +172,7 @@ fn joined_by(count: u32, from: u32, to: u32, service: u32, how: How) -> Result<(
 
 pub use asleep::spent;
 pub use connections::tcp as connections;
+pub use matching::{matching, tlps as tlps_of_matches};
 pub use sockets::sockets;
 
 /// By TCP, to an address of a network card in the namespace.

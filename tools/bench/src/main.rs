@@ -52,7 +52,7 @@ const USAGE: &str = "usage: weft-bench serve WAY | weft-bench run WAY JOB… | \
                      weft-bench instructions tcp|connections NAMESPACE ADDRESS | \
                      weft-bench profile FOLDER PORT PORT | \
                      weft-bench profile FOLDER tcp|connections NAMESPACE ADDRESS | \
-                     weft-bench spent COMMAND… | \
+                     weft-bench tlps PORT PORT | weft-bench spent COMMAND… | \
                      weft-bench answer AT | weft-bench connections AT COUNT | \
                      weft-bench make channel|cq|mr|qp|socket PORT COUNT SERVICE FILE | \
                      weft-bench accept PORT SERVICE | weft-bench first SERVICE COMMAND…\n\
@@ -139,8 +139,10 @@ fn run(words: &[&str]) -> Result<()> {
         ["instructions", from, to] => {
             instructions::channel(from.parse()?, to.parse()?)?;
             instructions::queue_pairs(from.parse()?, to.parse()?)?;
-            instructions::sockets(from.parse()?, to.parse()?)
+            instructions::sockets(from.parse()?, to.parse()?)?;
+            instructions::matching(from.parse()?, to.parse()?)
         }
+        ["tlps", from, to] => instructions::tlps_of_matches(from.parse()?, to.parse()?),
         ["instructions", "tcp", namespace, address] => instructions::tcp(namespace, address),
         ["instructions", "connections", namespace, address] => {
             instructions::connections(namespace, address)

@@ -20,6 +20,8 @@ from .migration import Port
 
 LAB = "loopback"
 SOURCE = paths.TOP / "tools" / "testing" / "selftests" / "weft"
+# Messages for which lists change hands.
+HANDED = 100000
 # Programs that measure TLPs say so here: their ports count while they run.
 TRACED = ("tlp", "qp")
 MODULE = "/mnt/module/weft.ko"
@@ -138,6 +140,14 @@ def kselftests(bench):
 @test("kselftests: queue pairs")
 def queue_pairs(bench):
     yield from chosen(bench, lambda program: program == QUEUES)
+
+
+@test("L-6: messages, as many as WEFT_HANDED says, through 256 entries: none lost or reordered, and the lists go both ways",
+      patient=True, long=True)  # fmt: skip
+def handed(bench):
+    installed, _ = build(bench.loopback())
+    messages = int(os.environ.get("WEFT_HANDED", HANDED))
+    yield from outcomes(bench, bench.loopback(), installed, "handing", f"WEFT_HANDED={messages}", messages / 100)
 
 
 def starved(part):

@@ -34,6 +34,10 @@ TARGETS = {
     "socket-1m": (None, None),
     "socket-sleeping-round-trip-64": (None, None),
     "socket-connection-1": (None, None),
+    "match-send-64": ("<=2000", None),
+    "match-append-64": (None, None),
+    **{f"match-{kind}-{depth}-64": ("<=2500" if depth == 1 else None, None)
+       for kind in ("exact", "wildcard") for depth in (1, 64, 1024, 16000)},
 }
 # TCP's ends, and what interrupts do between them, for both.
 TCP = [f"{way}-{part}-64" for way in ("tcp", "tcp-batched") for part in ("send", "receive", "between")]
@@ -61,7 +65,7 @@ def _run(samples, host, words, called=None, before=""):
 
 @contextlib.contextmanager
 def machine(name, say):
-    """The guest, and why there is no TCP in it, or None."""
+    """The lab, its guest, and why there is no TCP in that, or None."""
     missing = network.prepare(ENDS)
     if missing:
         say(f"no taps here, so that TCP is left out: {missing}")
@@ -73,7 +77,7 @@ def machine(name, say):
         host = lab.add("host", list(ENDS), counted=True, extra=cards, shares={"modules": paths.modules()})
         lab.boot().load()
         host.run(f"ip netns add {NAMESPACE}")
-        yield host, missing
+        yield lab, host, missing
 
 
 def join_by_tcp(host):
@@ -111,11 +115,23 @@ def connections_under_run(samples, host):
         _run(samples, host, RUN_ENDS, "run", ways.RUN)
 
 
+def _tlps_of_matches(samples, lab, host):
+    """What messages with match bits cost on the wire, by the ports' own counters."""
+    for node in ENDS:
+        lab.fabric.trace(node, True)
+    for one in ways.parsed(host.run(f"{ways.PROGRAM} tlps 0 1", ways.PATIENCE).out):
+        for what in ("posted", "read"):
+            samples.add(f"match-{what}", one[what])
+    for node in ENDS:
+        lab.fabric.trace(node, False)
+
+
 def measure(figures, say, _runs):
     """instructions a message: both ends in one guest whose clock counts them; TCP, too, over each kind of interface"""
     samples = Samples()
-    with machine("bench-counted", say) as (host, missing):
+    with machine("bench-counted", say) as (lab, host, missing):
         _run(samples, host, "0 1")
+        _tlps_of_matches(samples, lab, host)
         join_by_interfaces(host)
         _run(samples, host, NET_ENDS, "net")
         connections_under_run(samples, host)
@@ -130,6 +146,12 @@ def measure(figures, say, _runs):
     for name in [*NET, *([] if missing else TCP)]:
         figures.add(f"{name}-instructions", "instructions", samples[name])
     figures.add("run-connection-1-instructions", "instructions", samples["run-connection-1"])
+    figures.add("match-posted-tlps-64", "TLPs/message", samples["match-posted"], "<=3.1")
+    figures.add("match-non-posted-tlps-64", "TLPs", samples["match-read"], "<=0")
+    for kind in ("exact", "wildcard"):
+        few, many = (samples[f"match-{kind}-{depth}-64"] for depth in (1, 16000))
+        ratio = [b / a for a, b in zip(few, many)]
+        figures.add(f"match-{kind}-16000-instructions-to-1", "ratio", ratio, "<=1.5")
     for name in ("tcp", "run"):
         for end in CALLING:
             figures.add(f"{name}-connection-{end}-system-calls", "1/connection", samples[f"{name}-connection-{end}"])

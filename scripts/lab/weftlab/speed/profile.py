@@ -20,6 +20,9 @@ PORTS = {
     "socket-1m": ("1 MiB by sockets, both ends", None),
     "socket-sleeping": ("round trip of 64 B by sockets, both ends asleep", None),
     "socket-connection": ("connection of sockets, both ends", None),
+    # Between two looks at the clock: buffers, messages, what their target does, what their source learns.
+    "match": ("buffer for 64 B with match bits", "64 B with match bits, sent", "64 B with match bits, received",
+              "64 B with match bits, that its source learns of", None),
 }
 
 
@@ -38,6 +41,7 @@ EXPLAINED = {
     "64 B, sent alone": "qp-send-64-instructions",
     "64 B, sent in batches": "qp-batched-send-64-instructions",
     "64 B, received": "qp-batched-receive-64-instructions",
+    "64 B with match bits, received": "match-exact-1-64-instructions",
 }
 # What takes less than this share is not listed.
 LEAST = 0.01
@@ -95,7 +99,7 @@ def _table(phase, functions):
 def measure(figures, say, _runs):
     """where the instructions of a message are spent"""
     found = {}
-    with instructions.machine("bench-traced", say) as (host, missing):
+    with instructions.machine("bench-traced", say) as (_, host, missing):
         found |= _traced(host, f"{ways.PROGRAM} profile {FOLDER} 0 1", PORTS)
         instructions.join_by_interfaces(host)
         found |= _traced(host, f"{ways.PROGRAM} profile {FOLDER} {instructions.NET_ENDS}", _tcp("the ports"))

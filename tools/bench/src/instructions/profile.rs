@@ -6,7 +6,7 @@
 //! parts as are counted (`scripts/lab/weftlab/speed/profile.py`).
 
 use super::trace::Trace;
-use super::{QP_BATCH, SERVICE, asleep, batches, bulk, connections, joined, sockets};
+use super::{QP_BATCH, SERVICE, asleep, batches, bulk, connections, joined, matching, sockets};
 use crate::Result;
 use crate::verbs::How;
 
@@ -14,8 +14,8 @@ use crate::verbs::How;
 const BATCHES: usize = 10;
 const WARM: usize = 8;
 
-/// Messages over queue pairs, rung for by themselves and in batches, over sockets, round trips of ends that sleep, and
-/// connections.
+/// Messages over queue pairs, rung for by themselves and in batches, over sockets, round trips of ends that sleep,
+/// connections, and messages with match bits.
 pub fn ports(from: u32, to: u32, folder: &str) -> Result<()> {
     let trace = Trace::new(folder);
     let (mut sender, mut receiver) = joined(from, to, SERVICE + 1, How::Polled)?;
@@ -29,7 +29,8 @@ pub fn ports(from: u32, to: u32, folder: &str) -> Result<()> {
     asleep::traced_queue_pairs(from, to, &trace)?;
     // Of links that connect queue pairs the engine runs otherwise.
     drop((sender, receiver));
-    sockets::traced(from, to, &trace)
+    sockets::traced(from, to, &trace)?;
+    matching::traced(from, to, &trace)
 }
 
 /// Connections by TCP to an address of a network card in the namespace.

@@ -455,7 +455,7 @@ TEST_F(handing, L_6_program_exits)
 
 struct program {
 	struct mi *a, *b;
-	uint8_t *slab, *memory, *to;
+	uint8_t *slab, *to;
 	/* Bits of receives, and messages, that are in its own lists; from @first on. */
 	struct {
 		uint64_t bits[HELD];
@@ -702,26 +702,21 @@ static void balance(struct program *p)
 
 /*
  * Far more receives and messages than there are entries: none is lost or reordered, and the lists
- * go both ways.
+ * go both ways. In rounds, until so many are sent; each time so many more of one kind than of the
+ * other.
  */
-TEST_F(handing, L_6_there_and_back)
+static void there_and_back(struct __test_metadata *_metadata, struct program *p,
+			   unsigned int ahead, unsigned int most)
 {
-	struct program *p = calloc(1, sizeof(*p));
+	unsigned int rounds = 0;
 	int64_t since;
-	unsigned int i;
 
-	ASSERT_NE(NULL, p);
-	p->a = &self->a;
-	p->b = &self->b;
-	p->to = self->to;
-	p->slab = self->slab;
-	p->memory = self->memory;
 	ASSERT_TRUE(ask_for(p, overflow(p->slab, SLAB, 0)));
-	for (i = 0; i < ROUNDS; i++) {
+	while (rounds < ROUNDS || p->sent < most) {
 		/* Beyond what there are entries for; by turns. */
-		while (p->sent < p->posted + AHEAD && i % 2 == 0)
+		while (p->sent < p->posted + ahead && rounds % 2 == 0)
 			send_one(p);
-		while (p->posted < p->sent + AHEAD && i % 2)
+		while (p->posted < p->sent + ahead && rounds % 2)
 			post(p);
 		events(p, 100);
 		while (p->posted < p->sent)
@@ -731,8 +726,9 @@ TEST_F(handing, L_6_there_and_back)
 		events(p, 100);
 		balance(p);
 		ASSERT_EQ(0, p->wrong)
-			TH_LOG("round %u: %u sent, %u posted, %u received", i, p->sent, p->posted,
-			       p->received);
+			TH_LOG("round %u: %u sent, %u posted, %u received", rounds, p->sent,
+			       p->posted, p->received);
+		rounds++;
 	}
 	since = wt_now_ms();
 	while ((p->received < p->sent || p->over < p->sent) && wt_now_ms() - since < SOON)
@@ -741,9 +737,52 @@ TEST_F(handing, L_6_there_and_back)
 	EXPECT_EQ(p->posted, p->sent);
 	EXPECT_EQ(p->sent, p->received);
 	EXPECT_EQ(p->sent, p->over);
-	EXPECT_LE(ROUNDS / 2, p->away);
-	EXPECT_LE(ROUNDS / 2, p->back);
+	EXPECT_LE(rounds / 2, p->away);
+	EXPECT_LE(rounds / 2, p->back);
+	TH_LOG("%u messages, the lists handed over %u times, back %u times", p->received, p->away,
+	       p->back);
+}
+
+TEST_F(handing, L_6_there_and_back)
+{
+	struct program *p = calloc(1, sizeof(*p));
+
+	ASSERT_NE(NULL, p);
+	p->a = &self->a;
+	p->b = &self->b;
+	p->to = self->to;
+	p->slab = self->slab;
+	there_and_back(_metadata, p, AHEAD, 0);
 	free(p);
+}
+
+/* Memory for what waits while so many messages are sent. */
+#define MEMORY		(64u << 20)
+
+/* As many as one likes, through 256 entries. */
+TEST_F_TIMEOUT(handing, L_6_through_256_entries, 800)
+{
+	const char *said = getenv("WEFT_HANDED");
+	struct program *p;
+	uint8_t *memory;
+
+	if (!said)
+		SKIP(return, "WEFT_HANDED does not say how many messages");
+	p = calloc(1, sizeof(*p));
+	ASSERT_NE(NULL, p);
+	memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, memory);
+	mi_close(&self->b);
+	ASSERT_EQ(0, open_b(&self->b, 256));
+	ASSERT_EQ(0, enable(&self->b));
+	command(&self->b, requests(memory, MEMORY / 2, 900));
+	p->a = &self->a;
+	p->b = &self->b;
+	p->to = self->to;
+	p->slab = memory + MEMORY / 2;
+	there_and_back(_metadata, p, 2 * 256, strtoul(said, NULL, 10));
+	free(p);
+	munmap(memory, MEMORY);
 }
 
 TEST_HARNESS_MAIN
