@@ -44,9 +44,8 @@ class Suite:
     alone: bool = False
 
 
-# Each kind of hardware once; all of them are in the suite iommu-all.
-IOMMU_LABS = tuple(word for lab in ("pair", "triangle", "endpoints", "functions-of-both", "twins", "loopback")
-                   for word in ("--lab", lab))  # fmt: skip
+# Ports alone, with endpoints, and in loopback; all labs are in the suite iommu-all.
+IOMMU_LABS = tuple(word for lab in ("pair", "endpoints", "loopback") for word in ("--lab", lab))
 
 
 # The order of lines in reports. What takes longest begins first, whatever the order here.

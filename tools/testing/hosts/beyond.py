@@ -150,7 +150,7 @@ def reached(bench):
             carries(b.host, a.host, there, here, HOSTS["h1"])
 
 
-@test("MR-8: a VF has routed links back after resets of it and of its PF, and gives its routes back when it is unbound")
+@test("MR-8: a VF has routed links back after resets of it and of its PF, and gives its routes back when it is unbound", long=True)
 def returned(bench):
     with switches(bench) as (lab, sides):
         a, b = sides["h1"], sides["h2"]
@@ -189,7 +189,7 @@ def moved(bench):
         bench.note(f"a VF that moved live, over switches: {counts}, pauses {pauses} ms")
 
 
-@test("MR-8, N-5: over a route a VF in a stranger's hands speaks in no other function's name")
+@test("MR-8, N-5: over a route a VF in a stranger's hands speaks in no other function's name", long=True)
 def stranger(bench):
     with switches(bench) as (lab, sides):
         a, b, c = sides.values()

@@ -127,7 +127,7 @@ def lid_of(lab, host):
     return lab[host].weftctl_json("show")["ports"][0]["lid"]
 
 
-@test("MR-5, MR-7: a route, or a virtual plane, deleted at a switch stops its traffic and no other's")
+@test("MR-5, MR-7: a route, or a virtual plane, deleted at a switch stops its traffic and no other's", long=True)
 def deleted(bench):
     lab = switches(bench)
     (there, back), lid = met(lab, "h1", "h3"), lid_of(lab, "h3")

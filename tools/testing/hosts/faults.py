@@ -73,7 +73,7 @@ def flap(bench):
     steps.both_ways(lab)
 
 
-@test("surprise down: silence tells; nothing is lost, the link comes back by itself")
+@test("surprise down: silence tells; nothing is lost, the link comes back by itself", long=True)
 def surprise_down(bench):
     lab = bench.pair()
     way = steps.UnderWay(lab, "surprise")
@@ -111,7 +111,7 @@ def slow(bench):
     steps.both_ways(lab)
 
 
-@test("poisoned write: both ends begin anew, the transfer goes on and is whole")
+@test("poisoned write: both ends begin anew, the transfer goes on and is whole", long=True)
 def poisoned_write(bench):
     lab = bench.pair()
     log = Log(lab)
@@ -318,7 +318,7 @@ def all_ones(bench):
     steps.both_ways(lab)
 
 
-@test("all ones at the receiver of a transfer: it ends in an error, and so does the sender")
+@test("all ones at the receiver of a transfer: it ends in an error, and so does the sender", long=True)
 def all_ones_in_transfer(bench):
     lab = bench.pair()
     way = steps.UnderWay(lab, "ones", lasting=False)

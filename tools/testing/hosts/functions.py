@@ -161,7 +161,7 @@ def not_recovered(bench):
     steps.both_ways(lab)
 
 
-@test("HP-2: an endpoint is pulled with VFs enabled, the driver bound and a file open, and put back")
+@test("HP-2: an endpoint is pulled with VFs enabled, the driver bound and a file open, and put back", long=True)
 def pulled(bench):
     lab, host, functions = endpoints(bench)
     port = host.ports[0]

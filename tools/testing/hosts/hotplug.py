@@ -212,7 +212,7 @@ def host(bench):
 
 
 @test("HP-2: a switch is pulled with the host below it and put back: traffic elsewhere does not notice, "
-      "what went through it goes on")  # fmt: skip
+      "what went through it goes on", long=True)  # fmt: skip
 def switch(bench):
     made = plant(bench)
     with undisturbed(made, ("h1", "h2"), ("h3", "h1")):

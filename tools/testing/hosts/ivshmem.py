@@ -48,7 +48,7 @@ def messages(bench):
     library.soak(bench.ivshmem())
 
 
-@test("a peer whose power is cut comes back, as another node, and carries again")
+@test("a peer whose power is cut comes back, as another node, and carries again", long=True)
 def peer_dies(bench):
     lab = bench.ivshmem()
     # The server never gives a position twice while it lives: h1 meets node 2 at its link 1. Which of
@@ -69,7 +69,7 @@ def peer_dies(bench):
     bench.close()
 
 
-@test("insmod and rmmod 5 times on one side while the other stays")
+@test("insmod and rmmod 5 times on one side while the other stays", long=True)
 def reload(bench):
     lab = bench.ivshmem()
     host = lab["h1"]
@@ -120,7 +120,7 @@ def spoil(memory, block, dice, crc32c):
         struct.pack_into("<Q", memory, block + TAKEN, dice.choice((0, taken + 5, dice.getrandbits(64))))
 
 
-@test("any bytes in the mailboxes of both hosts harm neither, and messages go on when they end")
+@test("any bytes in the mailboxes of both hosts harm neither, and messages go on when they end", long=True)
 def spoilt(bench):
     lab = bench.ivshmem()
     crc32c = runpy.run_path(str(paths.CRC))["crc32c"]

@@ -237,7 +237,7 @@ def killed(bench):
         until_killed(bench, lab, "send", (("spin", 8), ("sread", 4000), ("fd", 300_000)), SOON)
 
 
-@test("L-7, L-8: a program that accesses a region whose program is killed gets an error, and goes on with another")
+@test("L-7, L-8: a program that accesses a region whose program is killed gets an error, and goes on with another", long=True)
 def killed_regions(bench):
     lab = prepared(bench)
     with given_back(*lab.hosts.values()):

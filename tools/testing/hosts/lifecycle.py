@@ -11,7 +11,7 @@ from . import steps
 
 LAB = "pair"
 # How often the module goes and comes: more by hand, and in `make check-long`.
-RELOADS = int(os.environ.get("WEFT_RELOADS", "20"))
+RELOADS = int(os.environ.get("WEFT_RELOADS", "8"))
 DEVICE = "$(basename $(readlink -f /sys/class/weft/weft0/device))"
 HOLD = (
     "exec python3 -c 'import os, signal; os.open(\"/dev/weft0\", os.O_RDWR); "
@@ -69,7 +69,7 @@ def rmmod_busy(bench):
     h1.run("rmmod weft && test ! -e /dev/weft0")
 
 
-@test("unbind in mid-transfer, files open and mapped: both ends learn of it, and it works again", core=True)
+@test("unbind in mid-transfer, files open and mapped: both ends learn of it, and it works again", core=True, long=True)
 def unbind(bench):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]

@@ -131,7 +131,7 @@ STACKS = "hist:keys=common_stacktrace"
 KEEP = "/mnt/tools/weft-keep"
 SERVICE = 7431
 # How often a function moves in a row: more by hand.
-MOVES = int(os.environ.get("WEFT_MIGRATIONS", "6"))
+MOVES = int(os.environ.get("WEFT_MIGRATIONS", "4"))
 SAID = r"queue pair \d+, (\d+) done, (\d+) received, (\d+) counted, longest [\d.]+ ms, pauses \[(.*)\] ms"
 
 
@@ -351,7 +351,7 @@ def expecting(bench):
 
 
 @test("MIG-2: a VF moves live while the driver waits for a page of a program: for an argument, a result, or memory "
-      "to be registered: other calls go on", patient=True)
+      "to be registered: other calls go on", patient=True, long=True)
 def awaiting(bench):
     with moving(bench) as (lab, a, b):
         host, node = lab["h1"], a[0].node(0)
@@ -390,7 +390,7 @@ def mappings_seen(host):
 
 
 @test("MIG-2: a program closes a huge region while its VF moves live: no page is unmapped for a function that no "
-      "driver has", patient=True)
+      "driver has", patient=True, long=True)
 def closing(bench):
     with moving(bench) as (lab, a, b):
         host, node = lab["h1"], a[0].node(0)
@@ -450,7 +450,7 @@ def leading_back(bench):
 def dying(bench):
     with moving(bench) as (lab, a, b):
         host, where = lab["h1"], []
-        for delay in (0, 30, 60, 100, 150, 250):
+        for delay in (0, 30, 60, 100, 150, 250) if MOVES >= 100 else (0, 60, 150):
             work = Keeping(host, a[0].hwid(0), lab["h2"], b[0].node(0))
             try:
                 line = host.weftctl_line("--json", "vf", "migrate", f"{a[0].number}:0", f"{a[0].number}:1", "--live")

@@ -270,7 +270,7 @@ def over_a_route(bench):
     likewise(lab["h1"], lab["h3"])
 
 
-@test("L-3: over a route messages arrive also while and after the link is quiesced", lab="chain")
+@test("L-3: over a route messages arrive also while and after the link is quiesced", lab="chain", long=True)
 def quiesced(bench):
     lab = prepared(bench.shape("chain", topology.chain(3)))
     h1, h3 = lab["h1"], lab["h3"]
@@ -301,7 +301,7 @@ def functions(bench):
         likewise(h1, h2, node, other)
 
 
-@test("L-3: over ivshmem-doorbell messages arrive likewise", lab="ivshmem")
+@test("L-3: over ivshmem-doorbell messages arrive likewise", lab="ivshmem", long=True)
 def ivshmem(bench):
     lab = prepared(bench.ivshmem())
     likewise(lab["h2"], lab["h1"])

@@ -21,7 +21,7 @@ POST = "/mnt/tools/weft-post"
 SERVICE = 7411
 VFS = 4
 # How often a function moves in a row: more by hand.
-MIGRATIONS = int(os.environ.get("WEFT_MIGRATIONS", "6"))
+MIGRATIONS = int(os.environ.get("WEFT_MIGRATIONS", "4"))
 # Where the migration may find that the source is gone, if users were asked to finish.
 GONE = [(None, None), *(("source-gone", step) for step in ("finish", "release", "cut"))]
 # A program that has a VF's file open and does not care what it is asked for: says when it is.
@@ -351,7 +351,7 @@ def none_twice(*ports):
 
 
 @test("MIG-2: source or target is reset while users finish, and it goes on; the target is taken away, and the "
-      "source goes on; the source is taken away, and the target takes its place", patient=True)
+      "source goes on; the source is taken away, and the target takes its place", patient=True, long=True)
 def dying(bench):
     with moving(bench) as (lab, a, b):
         host, hwid = lab["h1"], a[2].hwid(0)
@@ -411,7 +411,7 @@ def any_moment(bench):
         host, outcomes = lab["h1"], []
         # Either takes a moment to begin: when they meet is found out.
         low, high = -200, 200
-        for _ in range(max(8, MIGRATIONS)):
+        for _ in range(max(5, MIGRATIONS)):
             delay = (low + high) // 2 if high - low > 30 else random.randint(low, high)
             hwid, own = a[2].hwid(0), a[0].hwid(1)
             line = host.weftctl_line("--json", "vf", "migrate", f"{a[2].number}:0", "0:1")

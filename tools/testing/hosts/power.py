@@ -249,7 +249,7 @@ def two_ways():
     return shape.link("s1:5", "s2:5", speed=2, width=1)
 
 
-@test("N-8: a cable between two switches slows down step by step, routes avoid it, and a load has it fast at once", lab="two-ways")
+@test("N-8: a cable between two switches slows down step by step, routes avoid it, and a load has it fast at once", lab="two-ways", long=True)
 def switches(bench):
     lab = bench.shape("two-ways", two_ways(), vfs=1, vf_slots=4)
     a, b = (Side(host) for host in lab.hosts.values())

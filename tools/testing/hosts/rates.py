@@ -158,7 +158,7 @@ def starving(bench):
         carry(a, b, a.ready(2), b.ready(2))
 
 
-@test("MR-8: the driver lives with the rates of its VF: what takes long arrives, and a rate that is too low is refused")
+@test("MR-8: the driver lives with the rates of its VF: what takes long arrives, and a rate that is too low is refused", long=True)
 def driven(bench):
     with vfs(bench, 2) as (lab, a, b):
         # Room for much that is under way at once.

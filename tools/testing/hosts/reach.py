@@ -132,7 +132,7 @@ def all_to_all(bench):
                     answered(lab, node, to)
 
 
-@test("P-5: a link in use stays, a connection too many gets ENOSPC that says so, and an incoming one takes nothing")
+@test("P-5: a link in use stays, a connection too many gets ENOSPC that says so, and an incoming one takes nothing", long=True)
 def all_in_use(bench):
     lab = eight(bench)
     guest = lab["g1"]
@@ -195,7 +195,7 @@ def share(bench):
     guest.run("chmod o-rw /dev/weft0")
 
 
-@test("P-5, N-6: a link in use stays while the master dies, and while others take links")
+@test("P-5, N-6: a link in use stays while the master dies, and while others take links", long=True)
 def master_dies(bench):
     lab = eight(bench)
     with Servers(lab):

@@ -178,7 +178,7 @@ def fuzz(bench):
     yield from fuzzed(bench, bench.loopback())
 
 
-@test("fuzz, in a host that is master, has virtual functions, and functions of a shared endpoint", lab="whole", patient=True)
+@test("fuzz, in a host that is master, has virtual functions, and functions of a shared endpoint", lab="whole", patient=True, long=True)
 def fuzz_whole(bench):
     """Likewise; each ioctl has to succeed some time."""
     shape = Topology().host("n1", 1).host("n2", 2).switch("s1", 2).endpoint("ep", 2)

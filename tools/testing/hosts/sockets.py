@@ -201,7 +201,7 @@ def over_a_route(bench):
 
 
 @test("sockets of a virtual function end with its reset, and keep it from moving live; it moves when they are closed",
-      lab="twins", patient=True)
+      lab="twins", patient=True, long=True)
 def functions(bench):
     with moving(bench) as (lab, a, b):
         h1, h2 = lab["h1"], lab["h2"]
@@ -232,7 +232,7 @@ def functions(bench):
             carry()
 
 
-@test("over ivshmem-doorbell sockets carry streams between hosts likewise", lab="ivshmem")
+@test("over ivshmem-doorbell sockets carry streams between hosts likewise", lab="ivshmem", long=True)
 def ivshmem(bench):
     lab = bench.ivshmem()
     h1, h2 = lab["h1"], lab["h2"]

@@ -200,7 +200,7 @@ def ports(bench):
                 echo.wait(20)
 
 
-@test("MR-8: sriov_numvfs 0 is refused while a VF has users, and works when they have gone; 16 VFs, and again")
+@test("MR-8: sriov_numvfs 0 is refused while a VF has users, and works when they have gone; 16 VFs, and again", long=True)
 def refused(bench):
     with vfs(bench, 2) as (lab, a, b):
         with a.user(a.node(1)):
@@ -299,7 +299,7 @@ def reset_of_pf(bench):
                 carry(a, b, nodes, b.ready(2))
 
 
-@test("MR-8: VFs are made, used and taken away again and again", patient=True)
+@test("MR-8: VFs are made, used and taken away again and again", patient=True, long=True)
 def cycles(bench):
     with vfs(bench, 1) as (lab, a, b):
         a.numvfs(0)
@@ -321,7 +321,7 @@ def cycles(bench):
         carry(a, b, a.ready(1), b.ready(1))
 
 
-@test("MR-8: errors on the bus with VFs in use: what is not fatal harms nothing, after a reset all come back")
+@test("MR-8: errors on the bus with VFs in use: what is not fatal harms nothing, after a reset all come back", long=True)
 def errors(bench):
     with vfs(bench, 2) as (lab, a, b):
         a.set(1, "bytes", 8 << 20)
@@ -338,7 +338,7 @@ def errors(bench):
         carry(a, b, a.ready(2), b.ready(2))
 
 
-@test("MR-8, HP-2: an endpoint is pulled with VFs enabled and in use, and put back")
+@test("MR-8, HP-2: an endpoint is pulled with VFs enabled and in use, and put back", long=True)
 def pulled(bench):
     with vfs(bench, 2) as (lab, a, b):
         nodes = a.ready(2)
@@ -355,7 +355,7 @@ def pulled(bench):
         carry(a, b, a.ready(2), b.ready(2))
 
 
-@test("MR-8: a VF in a stranger's hands floods its PF, and disturbs neither PF nor another VF")
+@test("MR-8: a VF in a stranger's hands floods its PF, and disturbs neither PF nor another VF", long=True)
 def stranger(bench):
     with vfs(bench, 2) as (lab, a, b):
         nodes, there = a.ready(2), b.ready(2)

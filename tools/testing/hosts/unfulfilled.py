@@ -112,7 +112,7 @@ def command(mend, begin):
     return all_[0]
 
 
-@test("MR-4: diagnose: a host that is to have more than a hierarchy holds; what is withdrawn makes room")
+@test("MR-4: diagnose: a host that is to have more than a hierarchy holds; what is withdrawn makes room", long=True)
 def no_room(bench):
     lab, master = crowd(bench)
     assign(lab, master, [(endpoint, ve, "h1") for endpoint in FULL for ve in range(VES)])
@@ -150,7 +150,7 @@ def no_plane(bench):
     mended(master)
 
 
-@test("MR-3, N-5: diagnose: a host that is not on the list of those that may take part gets no local id")
+@test("MR-3, N-5: diagnose: a host that is not on the list of those that may take part gets no local id", long=True)
 def no_lid(bench):
     lab, master = crowd(bench)
     folder = f"{sharing.PORT}/manager"

@@ -462,7 +462,7 @@ def at_function(host, ports):
 
 
 @test("AF_VSOCK sockets of a virtual function have a CID of their own, in either direction; its reset ends them at both "
-      "ends, and those of other functions go on", lab="twins", patient=True)
+      "ends, and those of other functions go on", lab="twins", patient=True, long=True)
 def functions(bench):
     with moving(bench) as (lab, a, b):
         sides = [(lab["h1"], a), (lab["h2"], b)]
@@ -492,7 +492,7 @@ def functions(bench):
 
 
 @test("AF_VSOCK: the module at rest keeps no virtual function from moving live, an open socket does; new ones find it "
-      "where it is", lab="twins", patient=True)
+      "where it is", lab="twins", patient=True, long=True)
 def moves(bench):
     with moving(bench) as (lab, a, b):
         h1, h2 = lab["h1"], lab["h2"]
@@ -532,7 +532,7 @@ def moves(bench):
             migrate(h1, "0:1", "0:0")
 
 
-@test("AF_VSOCK: a CID that two hosts have means neither of them", lab="same CID")
+@test("AF_VSOCK: a CID that two hosts have means neither of them", lab="same CID", long=True)
 def same_cid(bench):
     topology_of = topology.chain(3)
     # That of h3 is the CID of h1 otherwise.
@@ -558,7 +558,7 @@ def route(bench):
         carried(h1, other, 1234, 1024)
 
 
-@test("AF_VSOCK sockets outlast a link that is quiesced; a request that has no answer meanwhile times out", lab="chain")
+@test("AF_VSOCK sockets outlast a link that is quiesced; a request that has no answer meanwhile times out", lab="chain", long=True)
 def quiesced(bench):
     lab = bench.shape("chain", topology.chain(3))
     h1, h3 = lab["h1"], lab["h3"]
