@@ -211,7 +211,7 @@ def stranger(bench):
             a.state(0, "driven")
 
 
-@test("MR-8, P-5: a user gets half of the routed links of a VF, and others get theirs")
+@test("MR-8, P-5: a user gets half of the routed links of a VF, and others get theirs", long=True)
 def share(bench):
     with switches(bench) as (lab, sides):
         a, *others = sides.values()
@@ -236,7 +236,7 @@ def share(bench):
 
 
 @test("MR-8: sriov_numvfs refuses VFs that there are no vectors or addresses for, and the log says which and what to do",
-      lab="cramped")
+      lab="cramped", long=True)
 def limits(bench):
     few, narrow = [Side(host) for host in bench.cramped(MANY).hosts.values()]
     # One processor: vectors for some of them.

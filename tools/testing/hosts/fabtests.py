@@ -187,7 +187,7 @@ def two_hosts(bench):
         yield from outcomes(h2, h1, at, lines, units)
 
 
-@test("fabtests within one host")
+@test("fabtests within one host", long=True)
 def one_host(bench):
     lines, units = chosen("one host")
     with hosts(bench) as (h1, _, (at, _)):

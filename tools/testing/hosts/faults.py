@@ -62,7 +62,7 @@ def recovered(bench, lab, what, since):
     bench.note(f"recovery: {what}: link ready after {time.monotonic() - since:.1f} s")
 
 
-@test("flap: a transfer under way goes on each time, and is whole")
+@test("flap: a transfer under way goes on each time, and is whole", long=True)
 def flap(bench):
     lab = bench.pair()
     way = steps.UnderWay(lab, "flap")

@@ -222,7 +222,7 @@ def switch(bench):
         way.whole(resumed=True)
 
 
-@test("HP-2, N-6: a cable that makes a way shorter is put in: traffic takes that way, and no session ends")
+@test("HP-2, N-6: a cable that makes a way shorter is put in: traffic takes that way, and no session ends", long=True)
 def shorter(bench):
     made = plant(bench)
     lab, cable = made.lab, "s1:5"

@@ -182,7 +182,7 @@ def keeping(here, hwid, there, node, pace=None):
 
 
 @test("MR-8: a function is reset, at either end, and queue pairs over it go on: not one completion is lost, "
-      "repeated or out of order", patient=True)
+      "repeated or out of order", patient=True, long=True)
 def resets(bench):
     with moving(bench) as (lab, a, b):
         # A VF, that of its peer, and the PF that it is of.
@@ -446,7 +446,7 @@ def leading_back(bench):
 
 
 @test("MIG-2: source and target are taken away at any moment of a live move: programs get errors, at both ends, "
-      "and none waits for ever", patient=True)
+      "and none waits for ever", patient=True, long=True)
 def dying(bench):
     with moving(bench) as (lab, a, b):
         host, where = lab["h1"], []

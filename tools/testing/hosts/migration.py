@@ -405,7 +405,7 @@ def dying(bench):
 
 
 @test("MIG-2: the source is taken away at any moment: its identity is then the target's alone, or gone with it",
-      patient=True)
+      patient=True, long=True)
 def any_moment(bench):
     with moving(bench) as (lab, a, b):
         host, outcomes = lab["h1"], []

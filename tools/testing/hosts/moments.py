@@ -109,7 +109,7 @@ def mended(host, port):
 
 
 @test("MIG-2: source or target is reset, unbound or taken away at each step: its identity is the source's or the "
-      "target's, and it moves the next time", patient=True)
+      "target's, and it moves the next time", patient=True, long=True)
 def each_step(bench):
     with moving(bench) as (lab, a, b):
         host, source, target = lab["h1"], a[2], a[1]

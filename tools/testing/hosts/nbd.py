@@ -85,7 +85,7 @@ def attached(host, at, *under):
     host.run(inside("nbd-client", "-d", "/dev/nbd0"))
 
 
-@test("a file system of a network block device over an interface: files are read and written as they are")
+@test("a file system of a network block device over an interface: files are read and written as they are", long=True)
 def interface(bench):
     with hosts(bench) as (h1, h2, at), image(h2) as first, daemon(h2, PORT, *SERVER):
         for seed in range(2, 2 + TIMES):

@@ -111,7 +111,7 @@ def interface(bench):
         exercise(bench, h1, h2, at, lambda *words: words)
 
 
-@test("PostgreSQL and pgbench under weft-run: what was done is there, rows are read as they are, the client's address")
+@test("PostgreSQL and pgbench under weft-run: what was done is there, rows are read as they are, the client's address", long=True)
 def moved(bench):
     def under(*words):
         return run("postgres", *words)

@@ -120,7 +120,7 @@ def until_open(lab, node, hosts):
     until(f"channels of {node}", are_open)
 
 
-@test("P-5, N-7: eight hosts of four routed links reach each other, all to all", core=True)
+@test("P-5, N-7: eight hosts of four routed links reach each other, all to all", core=True, long=True)
 def all_to_all(bench):
     lab = eight(bench)
     if any(value(lab, node, "manager/routed_links") != LINKS for node in NODES):

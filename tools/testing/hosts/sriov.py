@@ -414,7 +414,7 @@ def shown(bench):
         steps.refused(a.host.run(f"setpriv --bounding-set=-sys_admin {line}", status=None), 4, "CAP_SYS_ADMIN")
 
 
-@test("MR-8: diagnose says what is wrong with a VF, and the command that it names mends it")
+@test("MR-8: diagnose says what is wrong with a VF, and the command that it names mends it", long=True)
 def diagnosed(bench):
     with vfs(bench, 2) as (lab, a, b):
         nodes = a.ready(2)

@@ -127,7 +127,7 @@ def no_room(bench):
     mended(master)
 
 
-@test("MR-7: diagnose: a link carries the hierarchies of 15 hosts; another link, or less beyond it, mends that")
+@test("MR-7: diagnose: a link carries the hierarchies of 15 hosts; another link, or less beyond it, mends that", long=True)
 def no_plane(bench):
     lab, master = crowd(bench)
     lab.fabric.link("down", DETOUR)
@@ -184,7 +184,7 @@ def no_way(bench):
     mended(master)
 
 
-@test("MR-3: diagnose: a host that hangs is asked for, and has what is assigned to it when it goes on")
+@test("MR-3: diagnose: a host that hangs is asked for, and has what is assigned to it when it goes on", long=True)
 def hangs(bench):
     lab, master = crowd(bench)
     other = lab["b"]

@@ -104,7 +104,7 @@ def protocols(bench):
         )
 
 
-@test("what messages cost")
+@test("what messages cost", long=True)
 def costs(bench):
     """Each TLP is counted. One by one: the least of a few, since a guest that does not get its
     processor for a while may have to be rung for, or answers several messages by one write."""
