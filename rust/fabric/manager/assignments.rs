@@ -39,11 +39,12 @@ impl Manager {
     /// Copies the text as far as there is room: its version, and how many bytes it has.
     pub(in crate::fabric) fn copy_assignments(&self, to: &mut [u8]) -> (u32, usize) {
         let inner = self.inner.lock();
-        let (version, text) = inner.machine.assignments();
+        let assignments = inner.machine.assignments();
+        let text = assignments.bytes();
         if let Some(to) = to.get_mut(..text.len()) {
             to.copy_from_slice(text);
         }
-        (version, text.len())
+        (assignments.version(), text.len())
     }
 
     /// The version of the assignments, and their text.
@@ -56,7 +57,7 @@ impl Manager {
 
     /// Bytes of the longest.
     fn longest_assignments(&self) -> usize {
-        self.inner.lock().machine.small().assignments().capacity()
+        self.inner.lock().machine.assignments().capacity()
     }
 
     /// The administrator assignments something else instead of what that version says. What version it is now.
@@ -106,11 +107,11 @@ impl Manager {
                 Role::Standby => return Err(EREMOTE.into()),
                 Role::Unknown => return Err(EAGAIN),
             }
-            if machine.assignments().0 != version {
+            if machine.assignments().version() != version {
                 return Err(ESTALE.into());
             }
             match machine.set_assignments(clock::now_ms(), text, means) {
-                true => Ok(machine.assignments().0),
+                true => Ok(machine.assignments().version()),
                 false => Err(ENOSPC),
             }
         })?

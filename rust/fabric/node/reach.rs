@@ -7,7 +7,7 @@
 
 use super::{function::OfFunction, Node};
 use crate::{
-    fabric::{link::Link, reaching::Ways, turnstile::Inside, Manager},
+    fabric::{link::Link, reaching::Ways, turnstile::Inside},
     hw::Port,
     share::{Charge, Payer},
     sys::{
@@ -172,10 +172,6 @@ impl Node {
             let left = until.saturating_sub(clock::now_ms());
             if left == 0 {
                 return Err(unreached);
-            }
-            let at_scale = |manager: &&Manager| manager.is_at_scale();
-            if let Some(manager) = self.manager().filter(at_scale) {
-                inside.asleep(|| manager.seek(self, to.peer))?;
             }
             // It counts as used while this call waits.
             let aimed = self.lead(payer, to.peer)?;

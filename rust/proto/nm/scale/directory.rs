@@ -36,8 +36,12 @@ impl<N: Store<Name>, H: Store<Holder>> Directory<N, H> {
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.names.clear();
-        self.holders.clear();
+        for at in (0..self.names.all().len()).rev() {
+            self.names.remove(at);
+        }
+        for at in (0..self.holders.all().len()).rev() {
+            self.holders.remove(at);
+        }
     }
 
     fn name(&self, hwid: u64) -> Result<usize, usize> {

@@ -46,11 +46,11 @@ pub trait Effects {
     fn route(&mut self, first: u32, last: u32, port: Option<u8>);
 }
 
-/// The routes. `S` is memory for them, `L` for links, one for each port.
-pub struct Routes<S, L> {
+/// The routes. `S` is memory for them.
+pub struct Routes<S> {
     lid: u32,
     entries: S,
-    links: L,
+    links: [Link; PORTS],
     /// The next look.
     look: Option<u64>,
     /// This part of the area is not found by the area: until when at least.
@@ -60,29 +60,18 @@ pub struct Routes<S, L> {
     again: Option<u64>,
 }
 
-impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
-    /// Creates a table that has not begun.
-    pub fn new(entries: S, links: L) -> Self {
+impl<S: Store<Entry>> Routes<S> {
+    /// Creates a table without routes, with all links down.
+    pub fn new(entries: S) -> Self {
         Self {
             lid: 0,
             entries,
-            links,
+            links: [Link::DOWN; PORTS],
             look: None,
             apart: None,
             short: false,
             again: None,
         }
-    }
-
-    /// Begins without routes, with all links down.
-    pub fn begin(&mut self) {
-        self.lid = 0;
-        self.entries.clear();
-        self.links.as_mut().fill(Link::DOWN);
-        self.look = None;
-        self.apart = None;
-        self.short = false;
-        self.again = None;
     }
 
     /// Returns the port by which traffic for `lid` leaves; `None`: there is no route.
@@ -102,7 +91,6 @@ impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
     }
 
     /// Returns the number of destinations.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-sim"))]
     pub fn count(&self) -> usize {
         self.entries.all().len()
     }
@@ -114,7 +102,7 @@ impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
 
     /// Returns when [`Self::tick`] is to be called, if nothing happens before.
     pub fn deadline(&self) -> Option<u64> {
-        let again = self.links.as_ref().iter().filter_map(Link::deadline);
+        let again = self.links.iter().filter_map(Link::deadline);
         again.chain(self.look).chain(self.again).min()
     }
 
@@ -206,7 +194,7 @@ impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
                 self.refresh(now, at, fx);
             }
         }
-        for link in self.links.as_mut().iter_mut().filter(|link| link.up) {
+        for link in self.links.iter_mut().filter(|link| link.up) {
             (link.again, link.hello) = (true, true);
         }
     }
@@ -224,7 +212,7 @@ impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
     }
 
     fn link_mut(&mut self, port: u8) -> Option<&mut Link> {
-        self.links.as_mut().get_mut(usize::from(port))
+        self.links.get_mut(usize::from(port))
     }
 
     /// Returns where the entry of a destination is, which is created if there is memory for it.
@@ -241,7 +229,7 @@ impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
 
     /// Returns the ports of the neighbours that are in the area of this node.
     fn inside(&self) -> u16 {
-        let links = self.links.as_ref().iter().zip(0u8..);
+        let links = self.links.iter().zip(0u8..);
         let inside = links.filter(|(link, _)| link.lid != 0 && area(link.lid) == area(self.lid));
         inside.fold(0, |mask, (_, port)| mask | bit(port))
     }

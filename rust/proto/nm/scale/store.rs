@@ -15,6 +15,4 @@ pub trait Store<T> {
     fn insert(&mut self, at: usize, what: T) -> bool;
     /// Removes what is at `at`.
     fn remove(&mut self, at: usize);
-    /// Removes all.
-    fn clear(&mut self);
 }
