@@ -7,7 +7,6 @@
 
 use super::{Node, TIMER};
 use crate::{
-    fabric::link::Link,
     hw::Port,
     proto::{
         link::TICK_MS,
@@ -63,12 +62,7 @@ impl Node {
                 delay = TICK_MS as Msecs;
             }
         }
-        let now = clock::now_ms();
-        if let Some(client) = self.client() {
-            let up = self.links(port).filter(|link| link.is_up());
-            self.power.tell(port, client, up.map(Link::number), now);
-        }
-        if let Some(ms) = self.power.sample(port, now) {
+        if let Some(ms) = self.power.sample(port, clock::now_ms()) {
             delay = delay.min(ms as Msecs);
         }
         if let Some(far) = self.far() {
