@@ -22,7 +22,6 @@ mod assignments;
 mod hand;
 mod inbox;
 mod neighbours;
-mod relocations;
 mod routes;
 mod view;
 mod ways;
@@ -78,8 +77,6 @@ struct Inner {
     left_out: (bool, bool),
     /// The port's generation when its tables were last written.
     generation: u32,
-    /// Version of the assignments whose identities the functions have.
-    identities: u32,
     events: view::Events,
 }
 
@@ -136,7 +133,6 @@ impl Manager {
                         witness: Witness::default(),
                         left_out: (false, false),
                         generation: 0,
-                        identities: 0,
                         events: view::Events::new(),
                     },
                     "weft manager"
@@ -262,7 +258,6 @@ impl Manager {
             witness,
             left_out,
             generation,
-            identities,
             events,
         } = &mut *inner;
         if machine.info().hwid != id.hwid {
@@ -301,7 +296,6 @@ impl Manager {
             machine.plugged(clock::now_ms());
         }
         machine.tick(clock::now_ms(), &mut means);
-        Self::take_identities(identities, machine, port);
         tell_left_out(node, left_out, machine.members().left_out());
         if machine.handed().is_some() {
             self.wake();
@@ -466,17 +460,6 @@ impl node::Effects for Means<'_> {
     }
 
     fn assignments(&mut self, _version: u32) {}
-
-    fn amend(
-        &mut self,
-        text: &[u8],
-        from: u64,
-        change: &[u8],
-        hosts: &mut dyn Iterator<Item = u64>,
-        to: &mut [u8],
-    ) -> Result<Option<usize>, Taken> {
-        Self::amended(text, from, change, hosts, to)
-    }
 
     fn hierarchy(&mut self, bytes: &[u8]) -> Result<(), Taken> {
         let hierarchy = Hierarchy::parse(bytes).map_err(|_| Taken::Bad)?;

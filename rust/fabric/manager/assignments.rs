@@ -10,7 +10,6 @@ use crate::{
     proto::{
         mr::assignment::{self, Assignment, Assignments},
         nm::node::Role,
-        relocation::lines,
     },
     sys::{
         clock,
@@ -73,7 +72,7 @@ impl Manager {
             assignment::Error::Line(line) | assignment::Error::Twice(line) => Refusal::Line(line),
             assignment::Error::Full(line) => Refusal::Room(line),
         })?;
-        let version = self.replace_assignments(node, version, text, true)?;
+        let version = self.replace_assignments(node, version, text)?;
         // They are to be seen from now on, and be looked at. They are taken, even if there is no memory to
         // show them: then they are to be seen when they are looked at.
         let _ = self
@@ -90,20 +89,18 @@ impl Manager {
         version: u32,
         text: &[u8],
     ) -> Result {
-        self.replace_assignments(node, version, text, false)?;
+        self.replace_assignments(node, version, text)?;
         node.manage();
         Ok(())
     }
 
-    /// Replaces the text of that version. The new version. `keeps`: lines about identities stay as they are.
+    /// Replaces the text of that version. The new version.
     fn replace_assignments(
         &self,
         node: &dyn ManagerHost,
         version: u32,
         text: &[u8],
-        keeps: bool,
     ) -> Result<u32> {
-        let mut kept = KVVec::from_elem(0, self.longest_assignments(), GFP_KERNEL)?;
         self.work(node, |machine, means| {
             match machine.role() {
                 Role::Master => {}
@@ -112,12 +109,6 @@ impl Manager {
             }
             if machine.assignments().version() != version {
                 return Err(ESTALE.into());
-            }
-            let mut text = text;
-            if keeps {
-                let before = machine.assignments().bytes();
-                let bytes = lines::keep(before, text, &mut kept).ok_or(ENOSPC)?;
-                text = kept.get(..bytes).ok_or(ENOSPC)?;
             }
             match machine.set_assignments(clock::now_ms(), text, means) {
                 true => Ok(machine.assignments().version()),

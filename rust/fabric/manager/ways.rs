@@ -7,7 +7,7 @@
 
 use super::{super::reaching::Ways, Keyring, Manager, View};
 use crate::{
-    hw::{identity_map, Aim, Guide},
+    hw::{Aim, Guide},
     proto::{
         nm::{kind::is_host, member::Member},
         pair::{number_of, Way},
@@ -42,9 +42,8 @@ fn way_to(view: &View, host: &Member, function: u8) -> Way {
     }
 }
 
-/// Returns the way to the function with this hardware id, which may be that of another host's.
+/// Returns the way to the function with this hardware id.
 fn way(view: &View, hwid: u64) -> Way {
-    let hwid = identity_map::carrier(hwid);
     // The first one is this host.
     let others = view.members().iter().skip(1);
     let hosts = others.filter(|m| m.known && is_host(m.info.hwid));

@@ -9,7 +9,7 @@
 use super::Node;
 use crate::{
     fabric::{keyring::Keyring, manager::Listing, reaching::Ways},
-    hw::{identity_map, Aim, Guide, Port},
+    hw::{Aim, Guide, Port},
     proto::pair::{own_hwid, Way},
 };
 use kernel::prelude::*;
@@ -57,6 +57,6 @@ impl Node {
             return None;
         }
         let way = OfFunction(self).way(port, host).ok()?;
-        (way.lid != 0 && way.function == 0).then(|| identity_map::carried(own_hwid(host, number)))
+        (way.lid != 0 && way.function == 0).then(|| own_hwid(host, number))
     }
 }

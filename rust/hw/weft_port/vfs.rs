@@ -533,17 +533,6 @@ impl VirtualFunctions for Vfs {
         own_hwid(pf, self.pf ^ self.function(n))
     }
 
-    fn rename(&self) {
-        let all = self.all.lock();
-        for n in 0..all.kept.len() {
-            let reg = vf_reg(n, ext::WEFT_VF_HWID);
-            let hwid = identity_map::of(self.own_hwid(n));
-            if self.can_migrate() && self.chip.regs.read64(reg) != hwid {
-                self.name(n);
-            }
-        }
-    }
-
     fn offers(&self) -> [u32; 4] {
         let shift = self.chip.read(ext::WEFT_R_SLOT_SHIFT);
         let rates = self.has_rates().into();

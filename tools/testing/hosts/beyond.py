@@ -83,8 +83,7 @@ def switches(bench):
         side.host.until("[ $(cat /sys/class/weft/weft0/device/manager/routes) = 4 ]", 120)
     yield lab, {name: side for name, side in zip(HOSTS, sides)}
     for side in sides:
-        if side.host.alive:
-            side.numvfs(0)
+        side.numvfs(0)
 
 
 @contextlib.contextmanager

@@ -27,16 +27,6 @@ pub struct Migrate {
     pub timeout: Option<Duration>,
 }
 
-/// The other function of a migration.
-pub(crate) enum Other<'a> {
-    /// One of this port, or of another port of this host.
-    Port(BorrowedFd<'a>),
-    /// The target, by its hardware id, which is another host's.
-    Far(u64),
-    /// The source, which is another host's.
-    Source,
-}
-
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -127,25 +117,18 @@ impl Migration {
 }
 
 /// Calls the driver.
-pub(crate) fn migrate(
+pub fn migrate(
     port: BorrowedFd<'_>,
-    other: Other<'_>,
+    target: BorrowedFd<'_>,
     options: &Migrate,
 ) -> Result<Migration> {
-    let (flag, target_fd, hwid) = match other {
-        Other::Port(target) => (0, target.as_raw_fd(), 0),
-        Other::Far(hwid) => (abi::WEFT_MIGRATE_FAR, -1, hwid),
-        Other::Source => (abi::WEFT_MIGRATE_RECEIVE, -1, 0),
-    };
     let ms = options.timeout.map_or(0, |timeout| timeout.as_millis().max(1));
     let mut call = abi::weft_vf_migrate {
-        flags: flag
-            | if options.dry_run { abi::WEFT_MIGRATE_DRY_RUN } else { 0 }
+        flags: if options.dry_run { abi::WEFT_MIGRATE_DRY_RUN } else { 0 }
             | if options.stop { abi::WEFT_MIGRATE_STOP } else { 0 }
             | if options.live { abi::WEFT_MIGRATE_LIVE } else { 0 },
         vf: options.vf,
-        target_fd,
-        hwid,
+        target_fd: target.as_raw_fd(),
         target_vf: options.target_vf,
         timeout_ms: u32::try_from(ms).unwrap_or(u32::MAX),
         ..Default::default()
@@ -153,7 +136,6 @@ pub(crate) fn migrate(
     call.call(port).map_err(|e| match Errno::from_io_error(&e) {
         Some(Errno::BUSY) => Error::Busy,
         Some(Errno::NOENT) => Error::Invalid("there is no such VF".into()),
-        Some(Errno::TIMEDOUT) => Error::TimedOut("no host has asked for the VF"),
         _ => Error::os("moving a VF", e),
     })?;
     let name = |names: &[&'static str], n: u32| names.get(n as usize).copied().unwrap_or("other");
