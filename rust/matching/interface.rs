@@ -52,8 +52,8 @@ pub(super) struct Worker {
     pub(super) command: Option<(u64, bool)>,
     /// The flow whose turn it is.
     pub(super) flow: usize,
-    /// The host whose channel has had no room for bytes, in this round.
-    pub(super) full: Option<Arc<Peer>>,
+    /// The number of the host whose channel has had no room for bytes, in this round.
+    pub(super) full: Option<u32>,
     /// A command found no place, and is tried again soon.
     pub(super) starved: bool,
     /// The work is done in a task of the process,
@@ -97,13 +97,12 @@ impl Worker {
 
     /// Notes that there was no room for bytes to a host.
     pub(super) fn find_full(&mut self, to: &To) {
-        self.full = Some(to.peer.clone());
+        self.full = Some(to.peer.number);
     }
 
     /// Returns whether there was no room for bytes to this host in this round: what would be sent need not be read.
     pub(super) fn found_full(&self, to: &To) -> bool {
-        let full = self.full.as_ref();
-        full.is_some_and(|peer| Arc::ptr_eq(peer, &to.peer))
+        self.full == Some(to.peer.number)
     }
 }
 

@@ -138,14 +138,6 @@ struct Place {
     entries: u32,
 }
 
-/// Whether there is the memory that a message needs.
-#[derive(Clone, Copy)]
-pub(super) enum Needed {
-    There,
-    /// There is none of so many bytes.
-    Lacks(usize),
-}
-
 /// Whether the entries of an interface are free.
 pub(super) enum Cleared {
     All,
@@ -359,14 +351,15 @@ impl Lists {
         queued
     }
 
-    /// Queues a message, or refuses it. Returns false if it was not queued.
+    /// Queues a message, or refuses it. `lacks`: there is no memory for it, of so many bytes. Returns false if it was not
+    /// queued.
     pub(super) fn message(
         &mut self,
         peers: &dyn Peers,
         to: &dyn Member,
         message: Message,
         first: bool,
-        memory: Needed,
+        lacks: Option<usize>,
     ) -> bool {
         let number = to.address().endpoint;
         let (source, sequence) = (message.source, message.sequence);
@@ -391,15 +384,15 @@ impl Lists {
             class: to.class(),
             work: Work::Message(message),
         };
-        let submitted = match memory {
-            Needed::There => self.dispatch.submit(request),
-            Needed::Lacks(_) => Err(SubmitError::Full),
+        let submitted = match lacks {
+            None => self.dispatch.submit(request),
+            Some(_) => Err(SubmitError::Full),
         };
         match submitted {
             Ok(()) => {}
             Err(SubmitError::Full) => {
                 self.refuse(peers, number, &message, Stage::Queue);
-                if let Needed::Lacks(bytes) = memory {
+                if let Some(bytes) = lacks {
                     // Not before: RESUME is told to those that were refused.
                     to.refused(bytes);
                 }

@@ -3,7 +3,7 @@
 //! What a port has while it has matching interfaces: the lists, the hosts, and what listens for them.
 
 use super::{
-    lists::{Cleared, Lists, Member, Needed, Needs, Peers, Source},
+    lists::{Cleared, Lists, Member, Needs, Peers, Source},
     peer::{is_for_envelopes, waiters, Above, Connected, Payload, Peer, SERVICE, TIMEOUT_MS},
     to::To,
     EAGER, PEERS,
@@ -386,11 +386,8 @@ impl Matcher {
         };
         let first = said.first;
         let has_memory = stored.is_some() || payload.bytes == 0 && change.is_none();
-        let memory = match has_memory {
-            true => Needed::There,
-            false => Needed::Lacks(room),
-        };
-        let queued = self.with_lists(|lists, this| lists.message(this, to, message, first, memory));
+        let lacks = (!has_memory).then_some(room);
+        let queued = self.with_lists(|lists, this| lists.message(this, to, message, first, lacks));
         if !queued {
             to.release(message.payload);
         }

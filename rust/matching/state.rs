@@ -293,11 +293,20 @@ impl State {
             return false;
         };
         *place = Some(asked);
-        match granted {
-            Some(_) => self.asked_of_grants.insert(n),
-            None => self.asked.insert(n),
-        }
+        self.note_asked_of(if granted.is_some() { OPERATIONS + n } else { n }, true);
         true
+    }
+
+    /// Notes whether bytes are asked for, of an operation, or behind those of a grant.
+    pub(super) fn note_asked_of(&mut self, n: usize, are: bool) {
+        let (set, n) = match n.checked_sub(OPERATIONS) {
+            None => (&mut self.asked, n),
+            Some(n) => (&mut self.asked_of_grants, n),
+        };
+        match are {
+            true => set.insert(n),
+            false => set.remove(n),
+        }
     }
 
     /// Takes the bytes that a host has sent for a pull, by `read`. Returns false if they were not asked for.

@@ -13,9 +13,8 @@ use super::{
 use crate::{proto::envelope::Body, sys::errno::ECONNRESET};
 use kernel::prelude::*;
 
-/// What was asked for, and of which memory.
-struct Supply {
-    asked: Asked,
+/// Memory of which bytes are asked for, and what of.
+struct Source {
     to: To,
     cookie: u64,
     address: u64,
@@ -37,98 +36,79 @@ impl Interface {
 
     fn supply_one(&self, worker: &mut Worker, n: usize) -> bool {
         // Taken out before the bytes are sent: the next ones are asked for as soon as these are there.
-        let Some(supply) = take(&mut self.state.lock(), n) else {
+        let mut state = self.state.lock();
+        let Some((source, places)) = source(&mut state, n) else {
+            state.note_asked_of(n, false);
             return false;
         };
-        if worker.found_full(&supply.to) {
-            self.put_back(n, &supply);
+        if worker.found_full(&source.to) {
             return false;
         }
+        let Some(asked) = places.iter_mut().find_map(Option::take) else {
+            state.note_asked_of(n, false);
+            return false;
+        };
+        drop(state);
         let Asked {
             offset,
             length,
             chunk,
-        } = supply.asked;
+        } = asked;
         let read = match worker.bounce.get_mut(..length as usize) {
-            Some(bytes) => self.mm.load(supply.address.wrapping_add(offset), bytes),
+            Some(bytes) => self.mm.load(source.address.wrapping_add(offset), bytes),
             None => Err(EINVAL),
         };
         if read.is_err_and(|e| worker.leaves(e)) {
-            self.put_back(n, &supply);
+            self.put_back(n, &source, asked);
             return false;
         }
         let status = read.map_or_else(|e| errno(e) as u8, |()| 0);
         let body = Body::Data { chunk, status };
-        let envelope = supply.to.envelope(self.address, supply.cookie, body);
+        let envelope = source.to.envelope(self.address, source.cookie, body);
         let bytes = worker.bounce.get(..length as usize).unwrap_or(&[]);
         let payload = if status == 0 { bytes } else { &[] };
-        let sent = supply.to.peer.send(supply.to.epoch, &envelope, payload);
+        let sent = source.to.peer.send(source.to.epoch, &envelope, payload);
         if sent.is_ok() || sent.is_err_and(|e| e == ECONNRESET) {
             return true;
         }
-        worker.find_full(&supply.to);
-        self.put_back(n, &supply);
+        worker.find_full(&source.to);
+        self.put_back(n, &source, asked);
         false
     }
 
     /// Puts back what was taken out. There is a place, as long as no more is asked for than may be.
-    fn put_back(&self, n: usize, supply: &Supply) {
+    fn put_back(&self, n: usize, from: &Source, asked: Asked) {
         let mut state = self.state.lock();
-        if let Some((cookie, places)) = places(&mut state, n) {
+        if let Some((source, places)) = source(&mut state, n) {
             let place = places.iter_mut().find(|place| place.is_none());
-            if let Some(place) = place.filter(|_| cookie == supply.cookie) {
-                *place = Some(supply.asked);
-                match n.checked_sub(OPERATIONS) {
-                    None => state.asked.insert(n),
-                    Some(n) => state.asked_of_grants.insert(n),
-                }
+            if let Some(place) = place.filter(|_| source.cookie == from.cookie) {
+                *place = Some(asked);
+                state.note_asked_of(n, true);
             }
         }
     }
 }
 
-/// Returns what is asked for of an operation, or behind those of a grant, and by what the host knows that.
-fn places(state: &mut State, n: usize) -> Option<(u64, &mut [Option<Asked>; CHUNKS])> {
+/// Returns the memory of an operation, or behind those of a grant, and what is asked for of it. `None`: it is over.
+fn source(state: &mut State, n: usize) -> Option<(Source, &mut [Option<Asked>; CHUNKS])> {
     match n.checked_sub(OPERATIONS) {
         None => {
             let operation = state.operations.get_mut(n)?;
-            Some((operation.id?.0, &mut operation.asked))
+            let source = Source {
+                to: operation.to.clone()?,
+                cookie: operation.id?.0,
+                address: operation.address,
+            };
+            Some((source, &mut operation.asked))
         }
         Some(n) => {
             let grant = state.grants.get_mut(n)?;
-            Some((grant::number_of(n, grant.tag), &mut grant.asked))
+            let source = Source {
+                to: grant.to.clone(),
+                cookie: grant::number_of(n, grant.tag),
+                address: grant.address,
+            };
+            Some((source, &mut grant.asked))
         }
     }
-}
-
-/// Takes out what was asked for.
-fn take(state: &mut State, n: usize) -> Option<Supply> {
-    let found = places(state, n).and_then(|(cookie, places)| {
-        let asked = places.iter_mut().find_map(Option::take)?;
-        Some((cookie, asked))
-    });
-    let Some((cookie, asked)) = found else {
-        // No more, or it is over.
-        match n.checked_sub(OPERATIONS) {
-            None => state.asked.remove(n),
-            Some(n) => state.asked_of_grants.remove(n),
-        }
-        return None;
-    };
-    let (to, address) = match n.checked_sub(OPERATIONS) {
-        None => {
-            let operation = state.operations.get(n)?;
-            (operation.to.clone()?, operation.address)
-        }
-        Some(n) => {
-            let grant = state.grants.get(n)?;
-            (grant.to.clone(), grant.address)
-        }
-    };
-    Some(Supply {
-        asked,
-        to,
-        cookie,
-        address,
-    })
 }

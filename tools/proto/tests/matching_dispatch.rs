@@ -34,6 +34,22 @@ impl Trace for Steps {
 
 type Queues = Dispatch<Vec<EndpointQueues>, Vec<Slot>, Vec<Line>, Steps>;
 
+/// Few slots, for a few endpoints, which are open.
+fn few(endpoints: u16, slots: usize, limit: u32) -> Queues {
+    let mut queues: Queues = Dispatch::new(
+        vec![EndpointQueues::CLOSED; usize::from(endpoints)],
+        vec![Slot::FREE; slots],
+        vec![],
+        [1; 4],
+        limit,
+        Steps::default(),
+    );
+    for endpoint in 0..endpoints {
+        assert!(queues.open(endpoint, 0));
+    }
+    queues
+}
+
 fn queues(weights: [u8; 4], limit: u32) -> Queues {
     Dispatch::new(
         vec![EndpointQueues::CLOSED; usize::from(ENDPOINTS)],
@@ -238,16 +254,7 @@ fn l_4_a_queue_that_is_full_says_when_it_has_room() {
 
 #[test]
 fn l_4_without_a_slot_all_sources_are_told_when_there_is_one() {
-    let endpoints = vec![EndpointQueues::CLOSED; 2];
-    let mut queues: Queues = Dispatch::new(
-        endpoints,
-        vec![Slot::FREE; 1],
-        vec![],
-        [1; 4],
-        8,
-        Steps::default(),
-    );
-    assert!(queues.open(0, 0) && queues.open(1, 0));
+    let mut queues = few(2, 1, 8);
     assert_eq!(queues.submit(message(0, 0, 0)), Ok(()));
     // The endpoint has nothing queued: no end of a request of its own would tell.
     assert_eq!(queues.submit(message(1, 0, 1)), Err(SubmitError::Full));
@@ -258,19 +265,10 @@ fn l_4_without_a_slot_all_sources_are_told_when_there_is_one() {
 
 #[test]
 fn l_4_what_some_endpoints_leave_waiting_leaves_others_a_slot() {
-    let endpoints = vec![EndpointQueues::CLOSED; 5];
-    let mut queues: Queues = Dispatch::new(
-        endpoints,
-        vec![Slot::FREE; 20],
-        vec![],
-        [1; 4],
-        16,
-        Steps::default(),
-    );
+    let mut queues = few(5, 20, 16);
     // Nothing is executed: each leaves as much waiting as it may.
     let mut queued = vec![];
     for endpoint in 0..5 {
-        assert!(queues.open(endpoint, 0));
         let messages =
             (0..20).take_while(|bits| queues.submit(message(endpoint, 0, *bits)).is_ok());
         queued.push(messages.count());
