@@ -16,7 +16,7 @@ FABTESTS_UNIT="cntr_test cq_test dom_test eq_test getinfo_test mr_test setopt_te
 
 fabtests_key() {
 	digest "$(libfabric_key)" "$FABTESTS_FUNCTIONAL" "$FABTESTS_BENCHMARKS" "$FABTESTS_UNIT" \
-		"$(recipe fabtests.sh fabtests_make)" "$(recipe fabtests.sh fabtests_mend)" \
+		"$(recipe fabtests.sh fabtests_make)" "$(recipe fabtests.sh fabtests_patch)" \
 		"$(recipe fabtests.sh fabtests_compile)"
 }
 
@@ -32,19 +32,19 @@ fabtests_make() {
 	apt_get "$dir" source --download-only --tar-only "libfabric=$version"
 	"$TOP/scripts/in-root" tar -xf "$dir"/libfabric_*.orig.tar.* -C "$dir" --strip-components=1
 	mkdir -p "$dir/out/bin"
-	"$TOP/scripts/in-root" bash -c "$(declare -f fabtests_mend fabtests_compile); set -e
-		fabtests_mend \"\$1\" && fabtests_compile \"\$@\"" - \
+	"$TOP/scripts/in-root" bash -c "$(declare -f fabtests_patch fabtests_compile); set -e
+		fabtests_patch \"\$1\" && fabtests_compile \"\$@\"" - \
 		"$dir" "$LIBFABRIC" "$FABTESTS_FUNCTIONAL" "$FABTESTS_BENCHMARKS" "$FABTESTS_UNIT"
 	# The lists of tests.
 	cp "$dir/fabtests/scripts/runfabtests.sh" "$dir/out/"
 	publish "$dir/out" "$FABTESTS"
 }
 
-# fabtests_mend DIR: rdm_deferred_wq.c, which is in no list of the runner, has gone out of date. It takes for granted that
+# fabtests_patch DIR: rdm_deferred_wq.c, which is in no list of the runner, has gone out of date. It takes for granted that
 # the counter of receives has counted what others do to the region, which is another's since 1.19; that the region begins with
 # the receive buffer, which is aligned behind its beginning; that FI_CSWAP_LE compares the other way round than
 # fi_atomic(3) says; and that addresses were exchanged by a message each way, which both counters have counted.
-fabtests_mend() {
+fabtests_patch() {
 	local file=$1/fabtests/functional/rdm_deferred_wq.c
 	sed -i -e 's/fi_mr_reg(domain, buf, buf_size,/fi_mr_reg(domain, rx_buf, buf_size - (rx_buf - buf),/' \
 		-e 's/FI_CSWAP_LE/FI_CSWAP_GE/' \

@@ -47,7 +47,7 @@ LESS = {
     r"^fi_multi_ep": ("-S", 256),
 }
 # In no list of the runner. Of those that are in none fi_rdm_stress is left out as fi_rdm_shared_av is. fi_rdm_deferred_wq
-# is mended before it is compiled (env.d/fabtests.sh), and has no line of tagged messages, which it uses without
+# is patched before it is compiled (env.d/fabtests.sh), and has no line of tagged messages, which it uses without
 # asking for FI_TAGGED.
 MORE = (
     "fi_resmgmt_test",

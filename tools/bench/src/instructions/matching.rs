@@ -51,7 +51,7 @@ impl Ends {
     /// Appends a buffer for one message.
     fn append(&mut self, n: u64, ignore: u64) -> Result<()> {
         let buffer = &mut self.memory[n as usize % BATCH];
-        // SAFETY: It lives as long as the interface, and is looked at by no one.
+        // SAFETY: It lives as long as the interface, and nothing else looks at it.
         let memory = unsafe { Memory::new(buffer.as_mut_ptr(), BYTES) };
         let criteria = Criteria { bits: n, ignore, source: None };
         post(&mut self.to, &Command::append(&Append::once(criteria, memory, n)))

@@ -81,37 +81,23 @@ unsafe fn queue(domain: &Arc<Domain>, asked: &DeferredWork) -> Result<(), c_int>
     let key = std::ptr::from_ref(asked).addr();
     let later = Later { tally, threshold: asked.threshold, completion, key };
     let (op, later) = (asked.op, Some(&later));
+    // As a message says, which is in a structure of its kind.
+    macro_rules! by {
+        ($kind:ty, $act:path) => {{
+            let op = &*op.cast::<$kind>();
+            $act(endpoint(domain, op.ep, op.flags)?, &op.msg, op.flags, later)
+        }};
+    }
     // SAFETY: As the caller says; what is read is of the type that the kind of the operation says.
     unsafe {
         match asked.op_type {
-            FI_OP_RECV | FI_OP_SEND => {
-                let OpMsg { ep, msg, flags } = &*op.cast::<OpMsg>();
-                let ep = endpoint(domain, *ep, *flags)?;
-                match asked.op_type {
-                    FI_OP_RECV => messages::receive_by(ep, msg, *flags, later),
-                    _ => messages::send_by(ep, msg, *flags, later),
-                }
-            }
-            FI_OP_TRECV | FI_OP_TSEND => {
-                let OpTagged { ep, msg, flags } = &*op.cast::<OpTagged>();
-                let ep = endpoint(domain, *ep, *flags)?;
-                match asked.op_type {
-                    FI_OP_TRECV => tagged::receive_by(ep, msg, *flags, later),
-                    _ => tagged::send_by(ep, msg, *flags, later),
-                }
-            }
-            FI_OP_READ | FI_OP_WRITE => {
-                let OpRma { ep, msg, flags } = &*op.cast::<OpRma>();
-                let ep = endpoint(domain, *ep, *flags)?;
-                match asked.op_type {
-                    FI_OP_READ => rma::read_by(ep, msg, *flags, later),
-                    _ => rma::write_by(ep, msg, *flags, later),
-                }
-            }
-            FI_OP_ATOMIC => {
-                let OpAtomic { ep, msg, flags } = &*op.cast::<OpAtomic>();
-                atomic::write_by(endpoint(domain, *ep, *flags)?, msg, *flags, later)
-            }
+            FI_OP_RECV => by!(OpMsg, messages::receive_by),
+            FI_OP_SEND => by!(OpMsg, messages::send_by),
+            FI_OP_TRECV => by!(OpTagged, tagged::receive_by),
+            FI_OP_TSEND => by!(OpTagged, tagged::send_by),
+            FI_OP_READ => by!(OpRma, rma::read_by),
+            FI_OP_WRITE => by!(OpRma, rma::write_by),
+            FI_OP_ATOMIC => by!(OpAtomic, atomic::write_by),
             FI_OP_FETCH_ATOMIC => {
                 let OpFetchAtomic { ep, msg, fetch, flags } = &*op.cast::<OpFetchAtomic>();
                 let ep = endpoint(domain, *ep, *flags)?;

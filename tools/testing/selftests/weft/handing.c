@@ -705,12 +705,18 @@ static void balance(struct program *p)
  * go both ways. In rounds, until so many are sent; each time so many more of one kind than of the
  * other.
  */
-static void there_and_back(struct __test_metadata *_metadata, struct program *p,
-			   unsigned int ahead, unsigned int most)
+static void there_and_back(struct __test_metadata *_metadata, FIXTURE_DATA(handing) *self,
+			   uint8_t *slab, unsigned int ahead, unsigned int most)
 {
+	struct program *p = calloc(1, sizeof(*p));
 	unsigned int rounds = 0;
 	int64_t since;
 
+	ASSERT_NE(NULL, p);
+	p->a = &self->a;
+	p->b = &self->b;
+	p->to = self->to;
+	p->slab = slab;
 	ASSERT_TRUE(ask_for(p, overflow(p->slab, SLAB, 0)));
 	while (rounds < ROUNDS || p->sent < most) {
 		/* Beyond what there are entries for; by turns. */
@@ -741,19 +747,12 @@ static void there_and_back(struct __test_metadata *_metadata, struct program *p,
 	EXPECT_LE(rounds / 2, p->back);
 	TH_LOG("%u messages, the lists handed over %u times, back %u times", p->received, p->away,
 	       p->back);
+	free(p);
 }
 
 TEST_F(handing, L_6_there_and_back)
 {
-	struct program *p = calloc(1, sizeof(*p));
-
-	ASSERT_NE(NULL, p);
-	p->a = &self->a;
-	p->b = &self->b;
-	p->to = self->to;
-	p->slab = self->slab;
-	there_and_back(_metadata, p, AHEAD, 0);
-	free(p);
+	there_and_back(_metadata, self, self->slab, AHEAD, 0);
 }
 
 /* Memory for what waits while so many messages are sent. */
@@ -763,25 +762,17 @@ TEST_F(handing, L_6_there_and_back)
 TEST_F_TIMEOUT(handing, L_6_through_256_entries, 800)
 {
 	const char *said = getenv("WEFT_HANDED");
-	struct program *p;
 	uint8_t *memory;
 
 	if (!said)
 		SKIP(return, "WEFT_HANDED does not say how many messages");
-	p = calloc(1, sizeof(*p));
-	ASSERT_NE(NULL, p);
 	memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, memory);
 	mi_close(&self->b);
 	ASSERT_EQ(0, open_b(&self->b, 256));
 	ASSERT_EQ(0, enable(&self->b));
 	command(&self->b, requests(memory, MEMORY / 2, 900));
-	p->a = &self->a;
-	p->b = &self->b;
-	p->to = self->to;
-	p->slab = memory + MEMORY / 2;
-	there_and_back(_metadata, p, 2 * 256, strtoul(said, NULL, 10));
-	free(p);
+	there_and_back(_metadata, self, memory + MEMORY / 2, 2 * 256, strtoul(said, NULL, 10));
 	munmap(memory, MEMORY);
 }
 
