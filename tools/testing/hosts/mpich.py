@@ -27,7 +27,7 @@ def two_hosts(bench):
         yield from promised([(h1, a1), (h2, a2)], "two hosts")
 
 
-@test("MPICH within one host, four ranks, which are reached by Weft alone")
+@test("MPICH within one host, four ranks, which are reached by Weft alone", long=True)
 def one_host(bench):
     with hosts(bench) as (h1, _, (a1, _)):
         yield from promised([(h1, a1)], "one host", apart=True)
