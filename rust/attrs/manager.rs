@@ -29,6 +29,10 @@ fn allow(data: &Device, n: usize) -> Result<Value> {
     Ok((manager(data, n)?.allowed() as u64).into())
 }
 
+fn full_nodes(data: &Device, n: usize) -> Result<Value> {
+    Ok((manager(data, n)?.full_nodes() as u64).into())
+}
+
 fn excluded(data: &Device, n: usize) -> Result<Value> {
     Ok(manager(data, n)?.excluded().into())
 }
@@ -99,8 +103,9 @@ fn assignments(data: &Device, n: usize) -> Result<Value> {
     Ok(manager(data, n)?.pcim().assignments_serial().into())
 }
 
-/// The first eight are notified of their changes.
-static ATTRS: [Attr<Device>; 22] = files!(0, me = standing {
+/// The first nine are notified of their changes.
+static ATTRS: [Attr<Device>; 24] = files!(0, me = standing {
+    c"mode" => me.mode.name(),
     c"role" => me.role.name(),
     c"lid" => me.lid,
     c"master" => Value::Hex64(me.master),
@@ -123,5 +128,6 @@ static ATTRS: [Attr<Device>; 22] = files!(0, me = standing {
     Attr::new(c"key_mismatch_hwid", mismatch_hwid, 0),
     Attr::secret(c"key", refused, |data, _, text| data.node.set_key(text), 0),
     Attr::writable(c"allow", allow, |data, _, hwid| data.node.allow(hwid), 0),
+    Attr::writable(c"full_nodes", full_nodes, |data, _, nodes| data.node.set_full_nodes(nodes), 0),
     Attr::writable(c"excluded", excluded, |data, _, links| data.node.exclude(links), 0));
-pub(super) static LIST: List<Device, 23> = List::new(&ATTRS);
+pub(super) static LIST: List<Device, 25> = List::new(&ATTRS);

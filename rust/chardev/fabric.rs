@@ -8,7 +8,7 @@ use super::{
     manager::{as_master, manager},
 };
 use crate::{
-    fabric::{Manager, View},
+    fabric::{Manager, Mode, View},
     proto::{
         bytes::flag,
         mr::{
@@ -50,7 +50,8 @@ fn tell(to: &mut weft_fabric_nodes, member: &Member, view: &View) {
     };
     to.state = flag(member.known, ext::WEFT_NODE_KNOWN)
         | flag(to.index == 0, ext::WEFT_NODE_SELF)
-        | flag(view.standing().master == hwid, ext::WEFT_NODE_MASTER);
+        | flag(view.standing().master == hwid, ext::WEFT_NODE_MASTER)
+        | flag(view.standing().mode == Mode::Scale, ext::WEFT_NODE_SCALE);
     to.hops = member.path.hops() as u32;
     to.links = member.route.hops().unwrap_or(0);
     to.path = [0; ext::WEFT_FABRIC_HOPS as usize];
@@ -74,11 +75,11 @@ pub(super) fn routes(call: &Call<'_>, mut asked: weft_fabric_routes) -> Result {
         asked.count = 0;
         asked.route = Default::default();
         let rest = all.get(asked.first as usize..).unwrap_or_default();
-        for ((lid, hops, link), place) in rest.iter().zip(&mut asked.route) {
+        for (route, place) in rest.iter().zip(&mut asked.route) {
             *place = weft_fabric_route {
-                lid: *lid,
-                hops: u16::from(*hops),
-                link: u16::from(*link),
+                lid: route.lid,
+                hops: u16::from(route.hops),
+                link: u16::from(route.link),
             };
             asked.count += 1;
         }

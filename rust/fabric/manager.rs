@@ -14,13 +14,15 @@
 //! `Manager::inner` is inside both, and outside the locks of the links, as the manager asks the links
 //! for their neighbours; the links never call it with their locks held. So is that of the aims of the links, which
 //! nests in `inner`. Of the client it calls only the
-//! methods whose documentation says so. The inbox and the view are innermost, and held for copies only; so is
+//! methods whose documentation says so. The inbox, the view and the names are innermost, and held for copies only; so is
 //! the keyring, and held while a tag is computed.
 
 mod allow;
 mod assignments;
 mod hand;
+mod heap;
 mod inbox;
+mod left_out;
 mod neighbours;
 mod routes;
 mod view;
@@ -28,11 +30,14 @@ mod ways;
 
 pub(crate) use self::{
     assignments::Refusal,
-    view::{Role, Standing, View},
+    view::{Mode, Role, Standing, View},
     ways::Listing,
 };
 
-use self::{allow::Allow, inbox::Inbox, neighbours::Neighbours, routes::Routes};
+use self::{
+    allow::Allow, heap::Heap, inbox::Inbox, left_out::LeftOut, neighbours::Neighbours,
+    routes::Routes,
+};
 use super::{host::ManagerHost, keyring::Keyring, witness::Witness, Pcim, Reaching};
 use crate::{
     hw::{Port, Router, MBOX_BYTES},
@@ -44,12 +49,19 @@ use crate::{
         mastership::Mastership,
         member::Member,
         message::Taken,
+        modes::{self, Modes},
         node::{self, Mismatch, There, MAX_NODES},
         packet::MAGIC,
-        path::{Path, MAX_HOPS},
+        path::Path,
+        scale::{letter::Name, names::Names},
         table::{self, Slot},
     },
-    sys::{clock, errno::EHOSTUNREACH, memory::Memory, waitq::WaitQueue},
+    sys::{
+        clock,
+        errno::{EHOSTUNREACH, EOPNOTSUPP},
+        memory::Memory,
+        waitq::WaitQueue,
+    },
 };
 use kernel::{
     new_mutex,
@@ -63,9 +75,13 @@ use kernel::{
 
 /// What failed is tried again after this time.
 const AGAIN_MS: u64 = 100;
+/// How often to look at scale whether links still lead to their hosts, and whether other functions look for one.
+const FOLLOW_MS: u64 = 1000;
+/// Hardware ids that are known at scale.
+const NAMES: usize = 32;
 
 /// The machine, in memory that is allocated in the probe.
-type Machine = node::Node<Memory<Member>, Memory<Slot>, Memory<u8>, Allow>;
+type Machine = Modes<Memory<Member>, Memory<Slot>, Memory<u8>, Allow, Heap>;
 
 /// What the lock of a manager protects.
 struct Inner {
@@ -73,8 +89,8 @@ struct Inner {
     neighbours: Neighbours,
     routes: Routes,
     witness: Witness,
-    /// Whether nodes were left out, as was logged last.
-    left_out: (bool, bool),
+    /// What was left out, as was logged last.
+    left_out: LeftOut,
     /// The port's generation when its tables were last written.
     generation: u32,
     events: view::Events,
@@ -100,15 +116,22 @@ pub(crate) struct Manager {
     /// Woken when a hierarchy has been handed over, or will not be.
     #[pin]
     handed: WaitQueue,
+    /// Hosts that were looked for at scale.
+    #[pin]
+    names: Mutex<Names<NAMES>>,
+    /// Woken when the directory has answered.
+    #[pin]
+    named: WaitQueue,
     /// A hot-plug controller has reported something.
     plugged: Atomic<bool>,
 }
 
 impl Manager {
-    /// Makes the manager of a port that is in no fabric yet, and has these routed links.
-    pub(super) fn new(reaching: Arc<Reaching>) -> Result<Arc<Self>> {
+    /// Makes the manager of a port that is in no fabric yet, with so many entries in its route table, and these
+    /// routed links.
+    pub(super) fn new(reaching: Arc<Reaching>, entries: usize) -> Result<Arc<Self>> {
         // The port has its hardware id once it has joined a fabric.
-        let machine = Machine::new(
+        let small = node::Node::new(
             0,
             0,
             Memory::new(Member::NONE, MAX_NODES)?,
@@ -120,7 +143,9 @@ impl Manager {
             ],
             Allow::new(),
         );
-        let routes = Routes::new()?;
+        let mut machine = Machine::new(small, Heap::parts()?);
+        machine.set_limit(MAX_NODES);
+        let routes = Routes::new(entries)?;
         let inbox = Inbox::new()?;
         let view = View::new()?;
         Arc::pin_init(
@@ -131,7 +156,7 @@ impl Manager {
                         neighbours: Neighbours::default(),
                         routes,
                         witness: Witness::default(),
-                        left_out: (false, false),
+                        left_out: LeftOut::default(),
                         generation: 0,
                         events: view::Events::new(),
                     },
@@ -144,6 +169,8 @@ impl Manager {
                 pcim <- Pcim::new(),
                 handing <- new_mutex!((), "weft manager handing"),
                 handed <- WaitQueue::new(c"weft manager", kernel::static_lock_class!()),
+                names <- new_mutex!(Names::new(), "weft manager names"),
+                named <- WaitQueue::new(c"weft manager names", kernel::static_lock_class!()),
                 plugged: Atomic::new(false),
             }),
             GFP_KERNEL,
@@ -152,7 +179,7 @@ impl Manager {
 
     /// Returns whether a message of the mailbox is for managers.
     pub(super) fn is_mine(message: &[u8]) -> bool {
-        message.starts_with(&MAGIC)
+        message.starts_with(&MAGIC) || modes::is_large(message)
     }
 
     /// Queues a message for [`Self::run`]. Returns false if the inbox has no room for it: it is lost.
@@ -173,7 +200,7 @@ impl Manager {
 
     /// Returns how many hosts are on the list of those that may take part; 0: all may.
     pub(crate) fn allowed(&self) -> usize {
-        self.inner.lock().machine.allowed().count()
+        self.inner.lock().machine.small().allowed().count()
     }
 
     /// Adds a host to that list; 0 clears the list. `EINVAL`: it is no host's hardware id; `ENOSPC`: the
@@ -186,6 +213,7 @@ impl Manager {
         self.inner
             .lock()
             .machine
+            .small_mut()
             .allow(clock::now_ms(), |list| match hwid {
                 0 => list.clear(),
                 hwid => done = list.add(hwid),
@@ -195,15 +223,18 @@ impl Manager {
 
     /// Returns how many writes were refused because the fabric does not attest their master.
     pub(crate) fn writes_refused(&self) -> u64 {
-        self.inner.lock().machine.refusals()
+        self.inner.lock().machine.small().refusals()
     }
 
-    /// Replaces the key of messages between managers, as [`Keyring::set`].
+    /// Replaces the key of messages between managers, as [`Keyring::set`]. `EOPNOTSUPP`: at scale there are no keys.
     pub(super) fn set_key(&self, text: &[u8]) -> Result {
         // Locked, so that the machine never takes one key for another.
         let mut inner = self.inner.lock();
+        if inner.machine.large().is_some() {
+            return Err(EOPNOTSUPP.into());
+        }
         let nonce = self.keyring.set(text)?;
-        inner.machine.rekey(clock::now_ms(), nonce);
+        inner.machine.small_mut().rekey(clock::now_ms(), nonce);
         Ok(())
     }
 
@@ -214,13 +245,29 @@ impl Manager {
 
     /// Returns how many messages were refused because they are not sealed with the key of this node.
     pub(crate) fn messages_refused(&self) -> u64 {
-        self.inner.lock().machine.unsealed()
+        self.inner.lock().machine.small().unsealed()
     }
 
     /// Returns how the key of another host does not match, and the hardware id that this host gave, if that
     /// was seen of late.
     pub(crate) fn mismatch(&self) -> Option<(Mismatch, u64)> {
-        self.inner.lock().machine.mismatch(clock::now_ms())
+        self.inner.lock().machine.small().mismatch(clock::now_ms())
+    }
+
+    /// Returns the most nodes with which every host explores; 0: the mode does not change.
+    pub(crate) fn full_nodes(&self) -> usize {
+        self.inner.lock().machine.limit()
+    }
+
+    /// Sets that number. If there are more nodes, the mode changes in the next run. `EINVAL`: there is no room for
+    /// so many.
+    pub(super) fn set_full_nodes(&self, nodes: u64) -> Result {
+        let most = usize::try_from(nodes).map_err(|_| EINVAL)?;
+        if most > MAX_NODES {
+            return Err(EINVAL);
+        }
+        self.inner.lock().machine.set_limit(most);
+        Ok(())
     }
 
     /// Returns the links that no route may use, a bit each.
@@ -260,8 +307,9 @@ impl Manager {
             generation,
             events,
         } = &mut *inner;
-        if machine.info().hwid != id.hwid {
+        if machine.hwid() != id.hwid {
             machine.begin(id.hwid, id.generation);
+            self.names.lock().clear();
             routes.clear(router);
             self.lose_hierarchy(node);
         } else if *generation != id.generation {
@@ -275,7 +323,7 @@ impl Manager {
             routes,
             witness,
             keyring: &self.keyring,
-            view: &self.view,
+            manager: self,
         };
         let now = clock::now_ms();
         for link in 0..port.links() {
@@ -293,11 +341,15 @@ impl Manager {
             machine.receive(clock::now_ms(), link as u8, bytes, &mut means);
         }
         if self.plugged.xchg(false, Full) {
-            machine.plugged(clock::now_ms());
+            machine.small_mut().plugged(clock::now_ms());
+        }
+        let wanted = self.names.lock().next(clock::now_ms());
+        if let Some(hwid) = wanted {
+            machine.find(clock::now_ms(), hwid, &mut means);
         }
         machine.tick(clock::now_ms(), &mut means);
-        tell_left_out(node, left_out, machine.members().left_out());
-        if machine.handed().is_some() {
+        left_out.tell(node, machine, routes);
+        if machine.large().is_some() || machine.small().handed().is_some() {
             self.wake();
         }
         // Stale routes are removed even if the master that wanted it is gone.
@@ -315,7 +367,8 @@ impl Manager {
         let untold = self.publish(node, machine, events);
         self.settle(node, machine);
         // While the manager still looks for nodes, a missing node may yet be found.
-        let wanting = machine.found().is_some() && self.reaching.follow(node, self);
+        let knows = machine.large().is_some() || machine.small().found().is_some();
+        let wanting = knows && self.reaching.follow(node, self);
         self.reaching.answer_calls(node, self, port);
         let now = clock::now_ms();
         let waits = missing.is_some() || neighbours.is_asking() || wanting || routes.has_stale();
@@ -324,7 +377,11 @@ impl Manager {
             return Some(1);
         }
         let untold = untold.map(|ms| now + ms);
-        let due = [machine.due(now), again, untold];
+        let named = machine.large().map(|_| {
+            let asked = self.names.lock().due(now);
+            asked.map_or(now + FOLLOW_MS, |due| due.min(now + FOLLOW_MS))
+        });
+        let due = [machine.due(now), again, untold, named];
         let due = due.into_iter().flatten().min()?;
         Some(
             due.saturating_sub(now)
@@ -336,8 +393,9 @@ impl Manager {
 
     /// Tells the multi-root management what this host has settled on as the master.
     fn settle(&self, node: &dyn ManagerHost, machine: &Machine) {
-        let term = machine.info().mastership.term;
-        let on = machine.settled().map(|found| (term, found));
+        // At scale nothing is managed: no node knows all components.
+        let small = machine.large().map_or(Some(machine.small()), |_| None);
+        let on = small.and_then(|small| Some((small.info().mastership.term, small.settled()?)));
         node.manage_hierarchies(self.pcim.settled(on));
     }
 
@@ -363,7 +421,7 @@ impl Manager {
             routes,
             witness,
             keyring: &self.keyring,
-            view: &self.view,
+            manager: self,
         };
         Ok(f(machine, &mut means))
     }
@@ -407,25 +465,7 @@ struct Means<'a> {
     routes: &'a mut Routes,
     witness: &'a mut Witness,
     keyring: &'a Keyring,
-    view: &'a Mutex<View>,
-}
-
-/// Logs that nodes have no routes, when that begins: because there is no room, or because they are too
-/// far away.
-fn tell_left_out(node: &dyn ManagerHost, told: &mut (bool, bool), now: (bool, bool)) {
-    let before = core::mem::replace(told, now);
-    if now.0 && !before.0 {
-        node.complain(fmt!(
-            "the fabric has more than {} nodes: there are no routes to the others",
-            MAX_NODES
-        ));
-    }
-    if now.1 && !before.1 {
-        node.complain(fmt!(
-            "the fabric has nodes behind more than {} links: there are no routes to them",
-            MAX_HOPS
-        ));
-    }
+    manager: &'a Manager,
 }
 
 /// Returns whether nothing is used any more that is not in the host's hierarchy.
@@ -436,8 +476,29 @@ fn has_let_go(node: &dyn ManagerHost) -> bool {
 impl table::Effects for Means<'_> {
     fn route(&mut self, lid: u32, port: Option<u8>) {
         // In force when this returns: the machine may report it next.
-        self.routes
-            .set(self.router, self.port.links(), lid, port.map(usize::from));
+        modes::Effects::routes(self, lid, lid, port);
+    }
+}
+
+impl modes::Effects for Means<'_> {
+    fn routes(&mut self, first: u32, last: u32, port: Option<u8>) {
+        let (links, port) = (self.port.links(), port.map(usize::from));
+        self.routes.set(self.router, links, (first, last), port);
+    }
+
+    fn may_grow(&mut self) -> bool {
+        // What neighbours say at scale is not sealed.
+        self.keyring.nonce() == 0
+    }
+
+    fn grown(&mut self) {
+        self.manager.names.lock().clear();
+    }
+
+    fn found(&mut self, name: &Name) {
+        let now = clock::now_ms();
+        self.manager.names.lock().answer(now, name.hwid, name.lid);
+        self.manager.named.wake_all();
     }
 }
 
@@ -477,7 +538,7 @@ impl node::Effects for Means<'_> {
             .given()
             .map(|(place, given)| (place.lid, given.out));
         self.routes.lead(self.router, links, ways);
-        self.view.lock().set_hierarchy(bytes);
+        self.manager.view.lock().set_hierarchy(bytes);
         if let Some(client) = self.node.client() {
             client.hierarchy();
         }

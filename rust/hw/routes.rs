@@ -98,10 +98,10 @@ impl Aim {
 
 /// Knows the ways to functions of other hosts, for ports that have no routes themselves.
 pub(crate) trait Guide: Send + Sync {
-    /// Returns the way from the port whose first function has the hardware id `port` to the function with the
-    /// hardware id `hwid`, as far as an id tells the function: one that has been exchanged for another function's is
+    /// Returns the way from function `number` of the port whose first function has the hardware id `port` to the
+    /// function with the hardware id `hwid`, as far as an id tells the function: one that has been exchanged for another function's is
     /// looked for where it was. `None`: nothing is known of this port. Takes no lock for long.
-    fn way(&self, port: u64, hwid: u64) -> Option<Way>;
+    fn way(&self, port: u64, number: u8, hwid: u64) -> Option<Way>;
 }
 
 /// The routed links of a port. Their numbers begin at [`super::Port::links`].

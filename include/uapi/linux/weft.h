@@ -1307,6 +1307,7 @@ struct weft_vf_migrate {
 #define WEFT_NODE_KNOWN		(1 << 0)	/* it answers; else a neighbour names it */
 #define WEFT_NODE_SELF		(1 << 1)	/* the node of this port */
 #define WEFT_NODE_MASTER	(1 << 2)	/* the master of the fabric */
+#define WEFT_NODE_SCALE		(1 << 3)	/* it lists no others: they are found by hardware id */
 
 #define WEFT_FABRIC_PORTS	16	/* ports that are told of a node */
 #define WEFT_FABRIC_HOPS	32	/* links of the longest way */
@@ -1335,7 +1336,7 @@ struct weft_fabric_port {
  * @lid: out: local id, 0: none
  * @hwid: out: hardware id
  * @kind: out: WEFT_NODE_*
- * @state: out: mask of WEFT_NODE_KNOWN, WEFT_NODE_SELF, WEFT_NODE_MASTER
+ * @state: out: mask of WEFT_NODE_KNOWN, WEFT_NODE_SELF, WEFT_NODE_MASTER, WEFT_NODE_SCALE
  * @hops: out: links of @path
  * @links: out: links of the cheapest way from here, which data take; 0: there is none
  * @path: out: how it was found: the port to leave by at each node, first one of this port

@@ -39,12 +39,11 @@ impl Manager {
     /// Copies the text as far as there is room: its version, and how many bytes it has.
     pub(in crate::fabric) fn copy_assignments(&self, to: &mut [u8]) -> (u32, usize) {
         let inner = self.inner.lock();
-        let assignments = inner.machine.assignments();
-        let text = assignments.bytes();
+        let (version, text) = inner.machine.assignments();
         if let Some(to) = to.get_mut(..text.len()) {
             to.copy_from_slice(text);
         }
-        (assignments.version(), text.len())
+        (version, text.len())
     }
 
     /// The version of the assignments, and their text.
@@ -57,7 +56,7 @@ impl Manager {
 
     /// Bytes of the longest.
     fn longest_assignments(&self) -> usize {
-        self.inner.lock().machine.assignments().capacity()
+        self.inner.lock().machine.small().assignments().capacity()
     }
 
     /// The administrator assignments something else instead of what that version says. What version it is now.
@@ -107,11 +106,11 @@ impl Manager {
                 Role::Standby => return Err(EREMOTE.into()),
                 Role::Unknown => return Err(EAGAIN),
             }
-            if machine.assignments().version() != version {
+            if machine.assignments().0 != version {
                 return Err(ESTALE.into());
             }
             match machine.set_assignments(clock::now_ms(), text, means) {
-                true => Ok(machine.assignments().version()),
+                true => Ok(machine.assignments().0),
                 false => Err(ENOSPC),
             }
         })?

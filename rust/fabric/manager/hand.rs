@@ -37,15 +37,24 @@ impl Manager {
     /// such hierarchy; `ENODEV`: there is no port.
     pub(crate) fn hand(&self, node: &dyn ManagerHost, hwid: u64, bytes: &[u8]) -> Result {
         let _one = self.handing.lock();
-        let begun = self.work(node, |machine, means| {
-            machine.hand(clock::now_ms(), hwid, bytes, means)
+        let begun = self.work(node, |machine, means| match machine.large() {
+            // At scale no host hands out hierarchies.
+            Some(_) => Err(Failure::Stale),
+            None => {
+                let now = clock::now_ms();
+                machine.small_mut().hand(now, hwid, bytes, means)
+            }
         })?;
         begun.map_err(error)?;
         node.manage();
         let mut over = None;
         let waited = self.handed.wait_ms(
             || {
-                over = self.inner.lock().machine.handed();
+                let machine = &self.inner.lock().machine;
+                over = match machine.large() {
+                    Some(_) => Some(Err(Failure::Stale)),
+                    None => machine.small().handed(),
+                };
                 over.is_some() || node.port_at_work().is_none()
             },
             LONGEST_MS,

@@ -4,10 +4,12 @@
 //!
 //! The first entries are the routes of the host's own hierarchy, each on a virtual plane of its own and
 //! for the host's traffic alone. The entries of the manager follow, on the common plane and also for
-//! traffic that neighbours send on. Of the entries for a local id the first counts. Within each part the
-//! order does not matter, as no two entries are for the same local id. Traffic of neighbours is relayed
-//! like the host's own, but not back to where it came from.
+//! traffic that neighbours send on. Of the entries for a local id the first counts. So the manager's entries for
+//! single local ids are taken from the front, and those for ranges of them from the back; none of the latter is in
+//! front of one of the former. Within each part the order does not matter, as no two entries are for the same local
+//! ids. Traffic of neighbours is relayed like the host's own, but not back to where it came from.
 
+use super::heap::MAX_DESTINATIONS;
 use crate::{
     hw::{self, Router},
     proto::{
@@ -24,11 +26,16 @@ use kernel::prelude::*;
 /// Entries for the host's hierarchy. The others are the manager's.
 const OWN: usize = MAX_ENDPOINTS;
 
+/// The most entries that are used.
+const MAX_ENTRIES: usize = OWN + MAX_DESTINATIONS;
+
 /// An entry of the port's route table.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// Local id; 0: the entry is free.
+    /// First local id; 0: the entry is free.
     lid: u32,
+    /// Last local id.
+    last: u32,
     /// Where the route is to lead, if the entry is to exist.
     out: Option<Gate>,
     /// It is not in the hierarchy any more, but a function may still use it.
@@ -39,6 +46,7 @@ struct Entry {
 
 const FREE: Entry = Entry {
     lid: 0,
+    last: 0,
     out: None,
     stale: false,
     written: true,
@@ -52,16 +60,20 @@ pub(super) struct Routes {
     lid_written: bool,
     /// An entry could not be written: no other is tried, as each may take a second.
     stuck: bool,
+    /// Local ids that found no free entry since [`Self::left_out`] was called last.
+    left_out: Option<(u32, u32)>,
 }
 
 impl Routes {
-    pub(super) fn new() -> Result<Self> {
+    /// Makes the state of a table with so many entries.
+    pub(super) fn new(entries: usize) -> Result<Self> {
         Ok(Self {
-            entries: Memory::new(FREE, OWN + MAX_NODES)?,
+            entries: Memory::new(FREE, entries.clamp(OWN + MAX_NODES, MAX_ENTRIES))?,
             links: 0,
             lid: 0,
             lid_written: true,
             stuck: false,
+            left_out: None,
         })
     }
 
@@ -92,20 +104,60 @@ impl Routes {
         self.lid_written = true;
     }
 
-    /// Has traffic for `lid` leave by `link`, or by none. If that fails, [`Self::mend`] does it later.
-    pub(super) fn set(&mut self, router: &dyn Router, links: usize, lid: u32, link: Option<usize>) {
+    /// Has traffic for the local ids from `lid` to `last` leave by `link`, or by none. If that fails, [`Self::mend`]
+    /// does it later.
+    pub(super) fn set(
+        &mut self,
+        router: &dyn Router,
+        links: usize,
+        (lid, last): (u32, u32),
+        link: Option<usize>,
+    ) {
         self.links = links;
-        let entries = self.entries.as_ref().iter().enumerate().skip(OWN);
-        let at = |lid| entries.clone().find(|(_, entry)| entry.lid == lid);
-        // A local id has one entry here, and there is room for all nodes: one entry is always free.
-        let Some((at, _)) = at(lid).or_else(|| at(0)) else {
+        let known = |entry: &Entry| (entry.lid, entry.last) == (lid, last);
+        let at = self.entries.as_ref().iter().skip(OWN).position(known);
+        let at = at.map(|at| OWN + at);
+        // While every node explores there is room for all.
+        let Some(at) = at.or_else(|| link.and_then(|_| self.free(lid != last))) else {
+            if link.is_some() {
+                self.left_out = Some((lid, last));
+            }
             return;
         };
         let out = link.map(|link| Gate {
             link: link as u8,
             vp: COMMON_VP,
         });
-        self.change(router, at, lid, out);
+        let same = |entry: &Entry| (entry.lid, entry.last, entry.out) == (lid, last, out);
+        if !self.entries.as_ref().get(at).is_some_and(same) {
+            self.change(router, at, (lid, last), out);
+        }
+    }
+
+    /// Returns a free entry for a single local id, or for a range of them.
+    fn free(&self, is_range: bool) -> Option<usize> {
+        let mut all = self.entries.as_ref().iter().enumerate().skip(OWN);
+        match is_range {
+            false => {
+                let at = all.find(|(_, entry)| entry.lid == 0 || entry.lid != entry.last);
+                at.filter(|(_, entry)| entry.lid == 0).map(|(at, _)| at)
+            }
+            true => {
+                let mut all = all.rev();
+                let at = all.find(|(_, entry)| entry.lid == 0 || entry.lid == entry.last);
+                at.filter(|(_, entry)| entry.lid == 0).map(|(at, _)| at)
+            }
+        }
+    }
+
+    /// Returns local ids to which there is no route for want of an entry, if that is new.
+    pub(super) fn left_out(&mut self) -> Option<(u32, u32)> {
+        self.left_out.take()
+    }
+
+    /// Returns the number of entries.
+    pub(super) fn count(&self) -> usize {
+        self.entries.as_ref().len()
     }
 
     /// Has the host's own traffic leave for these local ids by these links and planes. Routes that are
@@ -133,7 +185,7 @@ impl Routes {
                 return;
             };
             if (entry.lid, entry.out) != (lid, Some(out)) {
-                self.change(router, at, lid, Some(out));
+                self.change(router, at, (lid, lid), Some(out));
             }
         }
     }
@@ -143,7 +195,7 @@ impl Routes {
         for at in 0..OWN {
             let stale = self.entries.as_ref().get(at).filter(|entry| entry.stale);
             if let Some(lid) = stale.map(|entry| entry.lid) {
-                self.change(router, at, lid, None);
+                self.change(router, at, (lid, lid), None);
             }
         }
     }
@@ -159,12 +211,19 @@ impl Routes {
         own.all(|entry| entry.written && !entry.stale)
     }
 
-    fn change(&mut self, router: &dyn Router, at: usize, lid: u32, out: Option<Gate>) {
+    fn change(
+        &mut self,
+        router: &dyn Router,
+        at: usize,
+        (lid, last): (u32, u32),
+        out: Option<Gate>,
+    ) {
         let Some(entry) = self.entries.as_mut().get_mut(at) else {
             return;
         };
         *entry = Entry {
             lid,
+            last,
             out,
             stale: false,
             written: false,
@@ -198,7 +257,7 @@ fn write(router: &dyn Router, links: usize, at: usize, entry: &mut Entry) -> Res
         let all = (1 << links) - 1;
         hw::Route {
             first: entry.lid,
-            last: entry.lid,
+            last: entry.last,
             link: out.link.into(),
             vp: out.vp.into(),
             from_self: true,

@@ -3,18 +3,27 @@
 //! The ways that the manager has found: for the routed links of its own port, and for the other functions of the
 //! endpoint, which have no routes of their own.
 //!
-//! A host that only does not answer keeps its link as long as its master has a route lead there.
+//! A host that only does not answer keeps its link as long as its master has a route lead there. At scale no list has
+//! the hosts: the master's directory is asked ([`Names`](crate::proto::nm::scale::names::Names)), and a link stays
+//! where it is until that has answered.
 
-use super::{super::reaching::Ways, Keyring, Manager, View};
+use super::{
+    super::{host::ManagerHost, reaching::Ways},
+    Keyring, Manager, Mode, View,
+};
 use crate::{
     hw::{Aim, Guide},
     proto::{
         nm::{kind::is_host, member::Member},
-        pair::{number_of, Way},
+        pair::{number_of, own_hwid, Way},
     },
-    sys::registry::{self, Listed},
+    sys::{
+        clock,
+        registry::{self, Listed},
+    },
 };
 use core::any::Any;
+use kernel::{prelude::*, time::Msecs};
 
 /// Returns whether a host has not answered this node, while its master still has a route lead there:
 /// then it is the questions that were lost, as on a shared cable.
@@ -22,21 +31,21 @@ fn is_silent(view: &View, hwid: u64, aim: Option<Aim>) -> bool {
     let mut known = view.members().iter().filter(|m| m.known);
     let mut routes = view.routes().iter();
     known.all(|m| m.info.hwid != hwid)
-        && aim.is_some_and(|aim| routes.any(|(to, ..)| *to == aim.lid))
+        && aim.is_some_and(|aim| routes.any(|route| route.lid == aim.lid))
 }
 
 /// Returns the way to function `function` of a host.
 fn way_to(view: &View, host: &Member, function: u8) -> Way {
     let lid = host.info.lid;
     let mut routes = view.routes().iter();
-    let Some((_, hops, _)) = routes.find(|(to, ..)| lid != 0 && *to == lid) else {
+    let Some(route) = routes.find(|route| lid != 0 && route.lid == lid) else {
         return Way::default();
     };
     let (speed, width) = host.route.slowest;
     Way {
         lid,
         function,
-        hops: *hops,
+        hops: route.hops,
         speed,
         width,
     }
@@ -54,8 +63,73 @@ fn way(view: &View, hwid: u64) -> Way {
     way.unwrap_or_default()
 }
 
+/// How long a caller waits for the answer of the directory.
+const SEEK_MS: Msecs = 3000;
+
+impl Manager {
+    /// Returns the local id of a host as the directory knows it, 0: there is no such host; `None`: it has not
+    /// answered yet.
+    fn lid_at_scale(&self, hwid: u64) -> Option<u32> {
+        self.names.lock().look(clock::now_ms(), hwid)
+    }
+
+    /// Returns the way to a local id, if a route leads there.
+    fn way_at_scale(&self, lid: u32) -> Option<Way> {
+        let hops = self.look(|view| view.hops_to(lid)).filter(|_| lid != 0);
+        hops.map(|hops| Way {
+            lid,
+            hops,
+            ..Way::default()
+        })
+    }
+
+    /// Returns the way for function `number` of this port, which has links to functions of that number, and looks for
+    /// first ones: the directory has these alone. `None`: it has not answered yet, or there is none; a link that leads
+    /// there is found out by its silence.
+    fn way_of_function(&self, number: u8, hwid: u64) -> Option<Way> {
+        let mut all = [(own_hwid(hwid, number), number), (hwid, 0)].into_iter();
+        all.find_map(|(first, function)| {
+            let lid = self.lid_at_scale(first)?;
+            Some(Way {
+                function,
+                ..self.way_at_scale(lid)?
+            })
+        })
+    }
+
+    /// Returns whether the mode is that of a large fabric.
+    pub(in crate::fabric) fn is_at_scale(&self) -> bool {
+        self.look(|view| view.standing().mode) == Mode::Scale
+    }
+
+    /// Waits until the directory has answered which local id a host has, or for as long as that may take.
+    /// `EINTR`: a signal came. Sleeps; not to be called with the port entered.
+    pub(in crate::fabric) fn seek(&self, node: &dyn ManagerHost, hwid: u64) -> Result {
+        if self.lid_at_scale(hwid).is_some() {
+            return Ok(());
+        }
+        node.manage();
+        let known = || self.lid_at_scale(hwid).is_some() || node.port_at_work().is_none();
+        match self.named.wait_ms(known, SEEK_MS) {
+            Err(e) if e == ERESTARTSYS => Err(EINTR),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Ways for Manager {
     fn aim(&self, hwid: u64, before: Option<Aim>) -> Option<Aim> {
+        if self.is_at_scale() {
+            let lid = match (self.lid_at_scale(hwid), before) {
+                (None, _) => return before,
+                // The directory of a new master does not have all hosts yet. One that is gone is found out by its silence.
+                (Some(0), Some(aim)) => aim.lid,
+                (Some(lid), _) => lid,
+            };
+            // A route that is lost may be replaced soon; if not, the link ends as one that leads to a silent host.
+            let kept = before.filter(|aim| aim.lid == lid);
+            return self.way_at_scale(lid).map_or(kept, |way| Aim::by(&way));
+        }
         self.look(|view| match way(view, hwid) {
             // Routed links lead to functions with the number of this one.
             way if way.lid != 0 => Aim::by(&way).filter(|_| way.function == 0),
@@ -79,13 +153,17 @@ impl Listed for Manager {
 pub(crate) struct Listing;
 
 impl Guide for Listing {
-    fn way(&self, port: u64, hwid: u64) -> Option<Way> {
+    fn way(&self, port: u64, number: u8, hwid: u64) -> Option<Way> {
         registry::find(|listed| {
             let manager = listed.as_any().downcast_ref::<Manager>()?;
-            manager.look(|view| {
-                let own = view.members().first()?;
-                (port != 0 && own.info.hwid == port).then(|| way(view, hwid))
-            })
+            let is_it = |view: &View| view.members().first().map(|own| own.info.hwid) == Some(port);
+            if port == 0 || !manager.look(is_it) {
+                return None;
+            }
+            match manager.is_at_scale() {
+                true => manager.way_of_function(number, hwid),
+                false => manager.look(|view| Some(way(view, hwid))),
+            }
         })
     }
 }

@@ -26,8 +26,9 @@ impl OfFunction<'_> {
         if let Some(owner) = port.owner() {
             return owner.way(hwid);
         }
-        let first = own_hwid(port.identity().hwid, port.function());
-        GUIDE.way(first, hwid).ok_or(ETIMEDOUT)
+        let number = port.function();
+        let first = own_hwid(port.identity().hwid, number);
+        GUIDE.way(first, number, hwid).ok_or(ETIMEDOUT)
     }
 }
 
@@ -50,13 +51,14 @@ impl Ways for OfFunction<'_> {
 
 impl Node {
     /// Returns the hardware id of the function that this one reaches at the host whose first function has the id
-    /// `host`: that with its own number. `None`: this is a first function itself, or there is no such host. Sleeps.
-    pub(super) fn counterpart(&self, port: &dyn Port, host: u64) -> Option<u64> {
+    /// `host`: that with its own number. `None`: this is a first function itself, or there is no such host.
+    /// `ETIMEDOUT`: that cannot be told now. Sleeps.
+    pub(super) fn counterpart(&self, port: &dyn Port, host: u64) -> Result<Option<u64>> {
         let number = port.function();
         if number == 0 || self.manager().is_some() || self.far().is_none() {
-            return None;
+            return Ok(None);
         }
-        let way = OfFunction(self).way(port, host).ok()?;
-        (way.lid != 0 && way.function == 0).then(|| own_hwid(host, number))
+        let way = OfFunction(self).way(port, host)?;
+        Ok((way.lid != 0 && way.function == 0).then(|| own_hwid(host, number)))
     }
 }

@@ -58,13 +58,13 @@ impl Node {
             vfs.set_guide(&GUIDE);
         }
         let count = port.far_links().len();
-        let is_router = port.router().is_some();
-        if count == 0 && !is_router {
+        let router = port.router();
+        if count == 0 && router.is_none() {
             return Ok(());
         }
         let far = Reaching::new(port.links(), count)?;
-        if is_router {
-            let manager = Manager::new(far.clone())?;
+        if let Some(router) = router {
+            let manager = Manager::new(far.clone(), router.routes())?;
             *self.listed.lock() = Some(Entry::new(manager.clone())?);
             if !self.manager.populate(manager) {
                 return Err(EBUSY);
@@ -107,6 +107,13 @@ impl Node {
     /// Calls [`Manager::set_key`], and has the manager look at all nodes again.
     pub(crate) fn set_key(&self, text: &[u8]) -> Result {
         self.manager().ok_or(ENODEV)?.set_key(text)?;
+        self.manage();
+        Ok(())
+    }
+
+    /// Calls [`Manager::set_full_nodes`], and has the manager look whether there are more.
+    pub(crate) fn set_full_nodes(&self, nodes: u64) -> Result {
+        self.manager().ok_or(ENODEV)?.set_full_nodes(nodes)?;
         self.manage();
         Ok(())
     }

@@ -7,7 +7,7 @@
 
 use super::{function::OfFunction, Node};
 use crate::{
-    fabric::{link::Link, reaching::Ways, turnstile::Inside},
+    fabric::{link::Link, reaching::Ways, turnstile::Inside, Manager},
     hw::Port,
     share::{Charge, Payer},
     sys::{
@@ -17,6 +17,9 @@ use crate::{
 };
 use core::ops::Range;
 use kernel::{prelude::*, time::Msecs};
+
+/// Time after which a function without a manager asks again for a way that could not be told.
+const AGAIN_MS: u64 = 50;
 
 /// The host that a user wants to reach.
 #[derive(Clone, Copy)]
@@ -160,18 +163,27 @@ impl Node {
             if to.peer == 0 {
                 return Err(unreached);
             }
-            // Afterwards it is no host's.
             let counterpart = self.counterpart(&**self.port()?, to.peer);
-            if let Some(peer) = counterpart {
+            // Afterwards it is no host's.
+            if let Ok(Some(peer)) = counterpart {
                 to.peer = peer;
                 continue;
             }
-            if to.link.is_some() {
+            let left = until.saturating_sub(clock::now_ms());
+            if to.link.is_some() || left == 0 {
                 return Err(unreached);
             }
-            let left = until.saturating_sub(clock::now_ms());
-            if left == 0 {
-                return Err(unreached);
+            if counterpart.is_err_and(|e| e == ETIMEDOUT) {
+                let wait = left.min(AGAIN_MS) as Msecs;
+                let waited = inside.asleep(|| self.reaching.wait_ms(|| self.is_closed(), wait));
+                match waited {
+                    Err(e) if e == ERESTARTSYS => return Err(EINTR),
+                    _ => continue,
+                }
+            }
+            let at_scale = |manager: &&Manager| manager.is_at_scale();
+            if let Some(manager) = self.manager().filter(at_scale) {
+                inside.asleep(|| manager.seek(self, to.peer))?;
             }
             // It counts as used while this call waits.
             let aimed = self.lead(payer, to.peer)?;

@@ -450,7 +450,8 @@ impl Vfs {
             Ok(Note::Seek(hwid)) => {
                 let pf = self.chip.regs.read64(ext::WEFT_R_HWID as usize);
                 let guide = self.guide.as_ref();
-                let way = guide.and_then(|guide| guide.way(own_hwid(pf, self.pf), hwid));
+                let (first, number) = (own_hwid(pf, self.pf), kept.known_as);
+                let way = guide.and_then(|guide| guide.way(first, number, hwid));
                 // Without an answer the VF asks again.
                 kept.way = way.map(|way| (hwid, way));
             }

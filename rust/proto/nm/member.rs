@@ -136,6 +136,19 @@ impl<M: AsRef<[Member]> + AsMut<[Member]>> Members<M> {
         self.routes_from(0);
     }
 
+    /// Keeps the node itself alone, of which this is known.
+    pub fn isolate(&mut self, info: Info, ports: [Port; PORTS]) {
+        self.clear();
+        self.push(Member {
+            info,
+            ports,
+            known: true,
+            ..Member::NONE
+        });
+        self.join();
+        self.routes_from(0);
+    }
+
     /// Removes all members.
     pub(super) fn clear(&mut self) {
         self.truncate(0);

@@ -4,8 +4,8 @@
 //! routes.
 //!
 //! [`node::Node`] is the manager of one node in a fabric of up to a few hundred, in which every node
-//! explores; `scale::Node` is that of one in a fabric of tens of thousands, in which nodes report up
-//! a tree. Both act through a trait of effects only, take times in milliseconds, and live in memory that
+//! explores; [`scale::Node`] is that of one in a fabric of tens of thousands, in which nodes report up
+//! a tree; [`modes::Modes`] is the one first and the other later. All act through a trait of effects only, take times in milliseconds, and live in memory that
 //! the caller provides. Formats, rules and limits: `Documentation/manager.rst`. The manager is
 //! independent of how a neighbour is reached, and of what a route is used for.
 
@@ -20,8 +20,6 @@ pub mod lid;
 pub mod mastership;
 pub mod member;
 pub mod message;
-// The driver does not use it yet.
-#[cfg(not(MODULE))]
 pub mod modes;
 pub mod node;
 pub mod order;
@@ -30,8 +28,6 @@ pub mod path;
 pub mod port;
 pub mod power;
 pub mod route;
-// The driver does not use it yet.
-#[cfg(not(MODULE))]
 pub mod scale;
 pub mod seal;
 pub mod table;

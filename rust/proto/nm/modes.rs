@@ -10,54 +10,83 @@
 //! as well. Neither goes round in circles, and what was in reach stays in reach. A former route by a link that goes down
 //! is lost.
 //!
+//! A way may be another one then. So a node changes the mode when nothing is under way over its routes, and begins
+//! nothing until its routes have not changed for [`CALM_MS`]. No route to a node changes before the node has changed the
+//! mode, so nothing is under way at either end of a way that changes; a node that does not come to rest in
+//! [`REST_WHOLE_MS`] may lose something.
+//!
 //! A node does not change back: one that starts again begins anew, and is told by its neighbours.
 
 use super::{
     allow::Allowed,
     member::Member,
-    node,
+    node::{self, rest::REST_WHOLE_MS, Role, TICK_MS},
     port::{Port, PORTS},
-    scale::{self, area::area, letter, state, update, Memory},
-    table::Slot,
+    scale::{self, area::area, letter, state, update, Memory, Parts},
+    table::{Slot, Table},
 };
+
+/// Time without a change of routes after which a node goes on that has changed the mode.
+pub const CALM_MS: u64 = 1000;
+/// Time after which it goes on in any case: before the quiesce ends by itself.
+pub const CALM_WHOLE_MS: u64 = 2500;
+const _: () = assert!(CALM_WHOLE_MS < node::LEASE_MS && REST_WHOLE_MS < node::LEASE_MS);
+
+/// First bytes of messages of the large mode.
+pub const MAGICS: [[u8; 4]; 3] = [state::MAGIC, update::MAGIC, letter::MAGIC];
 
 /// The actions of the machine in either mode.
 pub trait Effects: node::Effects {
     /// Traffic for the local ids from `first` to `last` leaves by `port` from now on, if there is no route
-    /// to fewer ids; `None` for none. What [`super::table::Effects::route`] has set for them is over.
+    /// to fewer ids; `None` for none.
     fn routes(&mut self, first: u32, last: u32, port: Option<u8>);
+    /// Returns whether the mode may change, as it is about to.
+    fn may_grow(&mut self) -> bool {
+        true
+    }
     /// The mode has changed.
     fn grown(&mut self) {}
     /// See [`scale::Effects::found`].
     fn found(&mut self, _name: &letter::Name) {}
 }
 
-/// Effects of the large mode: also the ranges for which there are routes.
-struct Acts<'a, E> {
+/// Effects of the large mode: what it finds a route for has no former one any more.
+struct Acts<'a, E, T> {
     fx: &'a mut E,
-    /// As many as one call can change at the most are no more than that: the rest is found by a look at all.
-    ranges: [(u32, u32); 32],
-    count: usize,
+    former: &'a mut Table<T>,
+    /// The area of the node.
+    within: u32,
+    /// A route has changed.
+    moved: bool,
 }
 
-impl<E: Effects> scale::routes::Effects for Acts<'_, E> {
+impl<E: Effects, T: AsRef<[Slot]> + AsMut<[Slot]>> scale::routes::Effects for Acts<'_, E, T> {
     fn send(&mut self, port: u8, message: &[u8]) {
         node::Effects::send(self.fx, port, message);
     }
 
     fn route(&mut self, first: u32, last: u32, port: Option<u8>) {
         self.fx.routes(first, last, port);
-        if port.is_some() {
-            if let Some(place) = self.ranges.get_mut(self.count) {
-                *place = (first, last);
-            }
-            self.count += 1;
+        self.moved = true;
+        // A node of this area has a route of its own, or its former one.
+        if port.is_none() || (first != last && area(first) == self.within) {
+            return;
         }
+        let fx = &mut *self.fx;
+        self.former.withdraw(
+            |lid, _| (first..=last).contains(&lid),
+            |lid| {
+                if first != last {
+                    fx.route(lid, None);
+                }
+            },
+        );
     }
 }
 
-impl<E: Effects> scale::Effects for Acts<'_, E> {
+impl<E: Effects, T: AsRef<[Slot]> + AsMut<[Slot]>> scale::Effects for Acts<'_, E, T> {
     fn lid(&mut self, lid: u32) {
+        self.within = area(lid);
         node::Effects::lid(self.fx, lid);
     }
 
@@ -70,19 +99,19 @@ impl<E: Effects> scale::Effects for Acts<'_, E> {
     }
 }
 
-/// Memory for the large mode: routes, directory, assignments.
-pub type Spare<H> = (
-    <H as Memory>::Routes,
-    (<H as Memory>::Names, <H as Memory>::Holders),
-    <H as Memory>::Bytes,
-);
-
 /// The manager.
 pub struct Modes<M, T, B, A, H: Memory> {
     small: node::Node<M, T, B, A>,
-    large: Option<scale::Node<H>>,
-    spare: Option<Spare<H>>,
+    large: scale::Node<H>,
+    /// The mode is the large one.
+    grown: bool,
+    /// Most nodes in the small mode; 0: the mode does not change.
+    limit: usize,
     ports: [Port; PORTS],
+    /// The mode is to change when nothing is under way: until when that is waited for.
+    growing: Option<u64>,
+    /// The mode has changed, and routes are quiesced: until when, if they do not change again, and at the latest.
+    calm: Option<(u64, u64)>,
 }
 
 impl<M, T, B, A, H> Modes<M, T, B, A, H>
@@ -93,57 +122,161 @@ where
     A: AsRef<[u64]>,
     H: Memory,
 {
-    /// Creates a manager in the small mode; `spare` is memory for the other one.
-    pub fn new(small: node::Node<M, T, B, A>, spare: Spare<H>) -> Self {
+    /// Creates a manager in the small mode, which changes it when there are more nodes than `small` has memory for;
+    /// `parts` is memory for the other one.
+    pub fn new(small: node::Node<M, T, B, A>, parts: Parts<H>) -> Self {
         Self {
             small,
-            large: None,
-            spare: Some(spare),
+            large: scale::Node::new(parts),
+            grown: false,
+            limit: usize::MAX,
             ports: [Port::NONE; PORTS],
+            growing: None,
+            calm: None,
         }
+    }
+
+    /// Begins a new incarnation, in the small mode: see [`node::Node::begin`].
+    pub fn begin(&mut self, hwid: u64, life: u32) {
+        self.small.begin(hwid, life);
+        // Nothing of what it was is left in memory.
+        self.large.begin(0, 0, (0, 0));
+        self.grown = false;
+        self.ports = [Port::NONE; PORTS];
+        self.growing = None;
+        self.calm = None;
+    }
+
+    /// Returns the machine of the small mode, which does nothing in the other one.
+    pub fn small(&self) -> &node::Node<M, T, B, A> {
+        &self.small
+    }
+
+    /// Returns the machine of the small mode, to be changed by what is not in the other one.
+    pub fn small_mut(&mut self) -> &mut node::Node<M, T, B, A> {
+        &mut self.small
     }
 
     /// Returns the machine of the large mode, if that is the mode.
     pub fn large(&self) -> Option<&scale::Node<H>> {
-        self.large.as_ref()
+        self.grown.then_some(&self.large)
+    }
+
+    /// Returns the hardware id.
+    pub fn hwid(&self) -> u64 {
+        self.small.info().hwid
     }
 
     /// Returns the local id, 0 if it has none.
     pub fn lid(&self) -> u32 {
-        let large = self.large.as_ref().map(scale::Node::lid);
+        let large = self.large().map(scale::Node::lid);
         large.unwrap_or_else(|| self.small.info().lid)
     }
 
+    /// Returns the neighbours at the ports of the node.
+    pub fn ports(&self) -> &[Port; PORTS] {
+        &self.ports
+    }
+
+    /// Returns the role of the node.
+    pub fn role(&self) -> Role {
+        match self.large() {
+            Some(large) if !large.is_settled() => Role::Unknown,
+            Some(large) if large.leads() => Role::Master,
+            Some(_) => Role::Standby,
+            None => self.small.role(),
+        }
+    }
+
+    /// Returns the hardware id of the master as far as the node knows, 0 if it does not know; and the term that it
+    /// obeys.
+    pub fn master(&self) -> (u64, u32) {
+        match self.large() {
+            Some(large) => {
+                let obeyed = large.mastership();
+                let settled = large.is_settled();
+                (if settled { obeyed.master } else { 0 }, obeyed.term)
+            }
+            None => (self.small.master(), self.small.info().mastership.term),
+        }
+    }
+
+    /// Returns the version of the assignments, and the assignments.
+    pub fn assignments(&self) -> (u32, &[u8]) {
+        match self.large() {
+            Some(large) => (large.assignments().version(), large.assignments().bytes()),
+            None => {
+                let kept = self.small.assignments();
+                (kept.version(), kept.bytes())
+            }
+        }
+    }
+
+    /// Takes new assignments of the administrator. Returns whether it took them: only a master does, if
+    /// it has room for them.
+    pub fn set_assignments(&mut self, now: u64, bytes: &[u8], fx: &mut impl Effects) -> bool {
+        if !self.grown {
+            return self.small.set_assignments(now, bytes, fx);
+        }
+        let mut taken = false;
+        self.act(now, fx, |large, acts| {
+            taken = large.set_assignments(now, bytes, acts);
+        });
+        taken
+    }
+
+    /// Asks the master for the local id of the node with a hardware id: see [`scale::Node::find`]. In the small mode
+    /// nothing is asked.
+    pub fn find(&mut self, now: u64, hwid: u64, fx: &mut impl Effects) {
+        if self.grown {
+            self.act(now, fx, |large, acts| large.find(now, hwid, acts));
+        }
+    }
+
     /// Returns the port by which traffic for `lid` leaves; `None`: there is no route.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-sim"))]
     pub fn lookup(&self, lid: u32) -> Option<u8> {
-        let new = self
-            .large
-            .as_ref()
-            .and_then(|large| large.routes().lookup(lid));
+        let new = self.large().and_then(|large| large.routes().lookup(lid));
         let mut former = self.small.table().routes();
         new.or_else(|| former.find(|(to, ..)| *to == lid).map(|(.., port)| port))
     }
 
+    /// Returns the most nodes in the small mode; 0: the mode does not change.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Sets the most nodes in the small mode, as [`Self::tick`] then finds; 0: the mode does not change.
+    pub fn set_limit(&mut self, most: usize) {
+        self.limit = most;
+    }
+
     /// Takes the new state of a port: up, down, faster, slower, or excluded.
     pub fn port(&mut self, now: u64, number: u8, port: Port, fx: &mut impl Effects) {
-        if let Some(place) = self.ports.get_mut(usize::from(number)) {
-            *place = port;
-        }
-        if self.large.is_none() {
+        if !self.grown {
+            if let Some(place) = self.ports.get_mut(usize::from(number)) {
+                *place = port;
+            }
             self.small.port(now, number, port, fx);
             self.change(now, false, fx);
             return;
         }
-        if !port.is_up() {
-            let table = self.small.table_mut();
-            table.withdraw(|_, by| by == number);
-        }
-        let port = if self.allows(number) {
+        let port = if Allowed(self.small.allowed()).has(port.peer) {
             port
         } else {
             Port::NONE
         };
-        self.act(fx, |large, acts| large.port(now, number, port, acts));
+        let Some(place) = self.ports.get_mut(usize::from(number)) else {
+            return;
+        };
+        if core::mem::replace(place, port) == port {
+            return;
+        }
+        if !port.is_up() {
+            let table = self.small.table_mut();
+            table.withdraw(|_, by| by == number, |lid| fx.route(lid, None));
+        }
+        self.act(now, fx, |large, acts| large.port(now, number, port, acts));
     }
 
     /// Returns whether there is a neighbour at a port that may take part.
@@ -155,10 +288,8 @@ where
     /// Takes a message from the neighbour at `port`. To be followed by [`Self::tick`] when no more
     /// messages are there.
     pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8], fx: &mut impl Effects) {
-        let magics = [state::MAGIC, update::MAGIC, letter::MAGIC];
-        let grown = magics.iter().any(|magic| bytes.get(..4) == Some(magic));
-        if !grown {
-            if self.large.is_none() {
+        if !is_large(bytes) {
+            if !self.grown {
                 self.small.receive(now, port, bytes, fx);
                 self.change(now, false, fx);
             }
@@ -166,14 +297,21 @@ where
         }
         if self.allows(port) {
             self.change(now, true, fx);
-            self.act(fx, |large, acts| large.receive(now, port, bytes, acts));
+            self.act(now, fx, |large, acts| large.receive(now, port, bytes, acts));
         }
     }
 
     /// Does what is due at `now`.
     pub fn tick(&mut self, now: u64, fx: &mut impl Effects) {
-        if self.large.is_some() {
-            self.act(fx, |large, acts| large.tick(now, acts));
+        if self.grown {
+            self.act(now, fx, |large, acts| large.tick(now, acts));
+            if self
+                .calm
+                .is_some_and(|(until, last)| now >= until.min(last))
+            {
+                self.calm = None;
+                fx.rest(false);
+            }
         } else {
             self.small.tick(now, fx);
             self.change(now, false, fx);
@@ -182,62 +320,89 @@ where
 
     /// Returns when [`Self::tick`] is to be called, if nothing happens before.
     pub fn due(&self, now: u64) -> Option<u64> {
-        match &self.large {
-            Some(large) => large.deadline(),
-            None => self.small.due(now),
+        let (due, more) = match self.large() {
+            Some(large) => {
+                let calm = self.calm.map(|(until, last)| until.min(last));
+                (large.deadline(), calm)
+            }
+            None => (self.small.due(now), self.growing.map(|_| now + TICK_MS)),
+        };
+        due.into_iter().chain(more).min()
+    }
+
+    /// Changes the mode, if there are too many nodes, or a neighbour has changed it, as soon as nothing is under way
+    /// over routes.
+    fn change(&mut self, now: u64, told: bool, fx: &mut impl Effects) {
+        if self.grown {
+            return;
+        }
+        let members = self.small.members();
+        let many = || members.left_out().0 || members.all().len() > self.limit;
+        if self.growing.is_none() && self.limit != 0 && (told || many()) && fx.may_grow() {
+            self.growing = Some(now + REST_WHOLE_MS);
+            fx.rest(true);
+        }
+        if self
+            .growing
+            .is_some_and(|until| now >= until || fx.is_at_rest())
+        {
+            self.growing = None;
+            self.grow(now, fx);
         }
     }
 
-    /// Changes the mode, if there are too many nodes, or a neighbour has changed it.
-    fn change(&mut self, now: u64, told: bool, fx: &mut impl Effects) {
-        if self.large.is_some() || !(told || self.small.members().left_out().0) {
-            return;
-        }
-        let Some((routes, directory, bytes)) = self.spare.take() else {
-            return;
-        };
+    fn grow(&mut self, now: u64, fx: &mut impl Effects) {
         let me = *self.small.info();
         let ids = (me.lid, if me.lid == 0 { 0 } else { me.next_lid });
-        let mut large = scale::Node::new(me.hwid, me.life, ids, routes, directory, bytes);
+        self.large.begin(me.hwid, me.life, ids);
         let kept = self.small.assignments();
-        large.keep(kept.version(), kept.bytes());
-        self.large = Some(large);
+        self.large.keep(kept.version(), kept.bytes());
+        self.grown = true;
+        // The lease begins anew.
+        fx.rest(true);
+        self.calm = Some((now + CALM_MS, now + CALM_WHOLE_MS));
         fx.grown();
-        self.act(fx, |large, acts| large.begin(now, acts));
-        for (number, port) in (0u8..).zip(self.ports) {
-            if port.is_up() && self.allows(number) {
-                self.act(fx, |large, acts| large.port(now, number, port, acts));
+        self.act(now, fx, |large, acts| large.enter(now, acts));
+        for number in 0..PORTS as u8 {
+            let allowed = self.allows(number);
+            let Some(port) = self.ports.get_mut(usize::from(number)) else {
+                break;
+            };
+            if !allowed {
+                *port = Port::NONE;
+            }
+            let port = *port;
+            if port.is_up() {
+                self.act(now, fx, |large, acts| large.port(now, number, port, acts));
             }
         }
     }
 
-    /// Has the machine of the large mode do something. What it finds a route for has no former one any more.
+    /// Has the machine of the large mode do something, if that is the mode.
     fn act<E: Effects>(
         &mut self,
+        now: u64,
         fx: &mut E,
-        what: impl FnOnce(&mut scale::Node<H>, &mut Acts<'_, E>),
+        what: impl FnOnce(&mut scale::Node<H>, &mut Acts<'_, E, T>),
     ) {
-        let Some(large) = self.large.as_mut() else {
-            return;
-        };
-        let mut acts = Acts {
-            fx,
-            ranges: [(0, 0); 32],
-            count: 0,
-        };
-        what(large, &mut acts);
-        let (ranges, count) = (acts.ranges, acts.count);
-        if count == 0 {
+        if !self.grown {
             return;
         }
-        let within = area(large.lid());
-        let all = ranges.get(..count);
-        self.small.table_mut().withdraw(|lid, _| match all {
-            // A node of this area has a route of its own, or its former one.
-            Some(all) => all.iter().any(|(first, last)| {
-                (*first..=*last).contains(&lid) && (first == last || area(lid) != within)
-            }),
-            None => large.routes().lookup(lid).is_some(),
-        });
+        let within = area(self.large.lid());
+        let mut acts = Acts {
+            fx,
+            former: self.small.table_mut(),
+            within,
+            moved: false,
+        };
+        what(&mut self.large, &mut acts);
+        if let Some((until, _)) = self.calm.as_mut().filter(|_| acts.moved) {
+            *until = now + CALM_MS;
+        }
     }
+}
+
+/// Returns whether a message is one of the large mode.
+pub fn is_large(message: &[u8]) -> bool {
+    MAGICS.iter().any(|magic| message.get(..4) == Some(magic))
 }

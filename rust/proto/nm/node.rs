@@ -481,7 +481,6 @@ where
     }
 
     /// Returns the routes, to be changed.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::nm::modes"))]
     pub fn table_mut(&mut self) -> &mut Table<T> {
         &mut self.table
     }

@@ -106,12 +106,12 @@ impl<T: AsRef<[Slot]> + AsMut<[Slot]>> Table<T> {
         slots.filter_map(|s| Some((s.lid, hops(s.active), port(s.active)?)))
     }
 
-    /// Removes the routes in use for which `gone` returns true: local id, port.
-    #[cfg_attr(MODULE, expect(dead_code, reason = "used by proto::nm::modes"))]
-    pub fn withdraw(&mut self, gone: impl Fn(u32, u8) -> bool) {
+    /// Removes the routes in use for which `gone` returns true (local id, port), and calls `then` for each.
+    pub fn withdraw(&mut self, gone: impl Fn(u32, u8) -> bool, mut then: impl FnMut(u32)) {
         for slot in self.slots.as_mut() {
             if port(slot.active).is_some_and(|port| gone(slot.lid, port)) {
                 slot.active = NONE;
+                then(slot.lid);
             }
         }
     }

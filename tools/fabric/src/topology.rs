@@ -11,6 +11,7 @@ mod tests;
 
 use crate::wire::{LINKS, abi};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 pub use file::parse;
 
@@ -181,6 +182,8 @@ pub struct Topology {
     /// The steps of which routes consist: every path, and what leads to a switch
     /// that routes.
     pub trunks: Vec<Trunk>,
+    /// Which trunk ends at a port, and with which side.
+    pub trunk_ends: HashMap<End, (usize, usize)>,
     /// The hosts that may program switches; none: all may.
     pub managers: Vec<usize>,
     /// What it says of hardware ids is true; else nodes have to believe each other.
@@ -247,8 +250,7 @@ impl Topology {
 
     /// The trunk plugged in at `end`, and with which of its ends.
     pub fn trunk_at(&self, end: End) -> Option<(usize, usize)> {
-        let side = |t: &Trunk| t.ends.iter().position(|e| *e == end);
-        self.trunks.iter().enumerate().find_map(|(n, t)| side(t).map(|side| (n, side)))
+        self.trunk_ends.get(&end).copied()
     }
 
     /// No host is at either end, so what runs in the nodes has to say how fast it should be.

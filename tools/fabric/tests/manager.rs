@@ -11,13 +11,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
-use weft_fabric::wire::{Packet, abi::*};
+use weft_fabric::firmware::heap::Heap;
+use weft_fabric::wire::{Packet, ROUTES, abi::*};
 use weft_proto::mac::Mac;
 use weft_proto::nm::{
     assignments::MAX_ASSIGNMENTS,
     mastership::Mastership,
     member::Member,
     message::{Message, Taken, Write},
+    modes::{self, Modes},
     node::{Effects, MAX_NODES, Node, Role, TICK_MS, There},
     packet::{self as mail, Direction, MAX_BYTES, MAX_PAYLOAD},
     path::Path,
@@ -45,7 +47,8 @@ struct Done<'a> {
     /// What has come while the fabric was asked.
     early: &'a mut VecDeque<Packet>,
     sent: Vec<(u8, Vec<u8>)>,
-    routes: Vec<(u32, Option<u8>)>,
+    /// First and last LID, and the link.
+    routes: Vec<(u32, u32, Option<u8>)>,
     lid: Option<u32>,
 }
 
@@ -66,7 +69,13 @@ impl Done<'_> {
 
 impl table::Effects for Done<'_> {
     fn route(&mut self, lid: u32, port: Option<u8>) {
-        self.routes.push((lid, port));
+        self.routes.push((lid, lid, port));
+    }
+}
+
+impl modes::Effects for Done<'_> {
+    fn routes(&mut self, first: u32, last: u32, port: Option<u8>) {
+        self.routes.push((first, last, port));
     }
 }
 
@@ -90,15 +99,15 @@ impl Effects for Done<'_> {
     }
 }
 
-type Manager = Node<Vec<Member>, Vec<Slot>, Vec<u8>, Vec<u64>>;
+type Manager = Modes<Vec<Member>, Vec<Slot>, Vec<u8>, Vec<u64>, Heap>;
 
-/// A host: its port, its manager, and where in its route table a LID is.
+/// A host: its port, its manager, and where in its route table LIDs are, single ones in front.
 struct Host {
     port: Port,
     /// What has come, and was not taken yet.
     early: VecDeque<Packet>,
     manager: Manager,
-    entries: BTreeMap<u32, u8>,
+    entries: BTreeMap<(u32, u32), u64>,
     /// Hardware id of the port that each link leads to.
     peers: [u64; 4],
 }
@@ -134,7 +143,7 @@ impl Fabric {
         let status = self.daemon.json(&["status"]);
         let switch = if matches!(name, "h1" | "h2") { 0 } else { 1 };
         let peers = [status["switches"][switch]["hwid"].as_u64().unwrap(); 4];
-        let manager = Node::new(
+        let small = Node::new(
             welcome.arg[1],
             welcome.arg[0] as u32,
             vec![Member::NONE; MAX_NODES],
@@ -142,6 +151,7 @@ impl Fabric {
             [vec![0; 2 * MAX_ASSIGNMENTS], vec![], vec![]],
             vec![],
         );
+        let manager = Modes::new(small, Heap::parts());
         port.enable();
         let (early, entries) = Default::default();
         self.hosts.insert(name, Host { port, early, manager, entries, peers });
@@ -182,13 +192,29 @@ impl Fabric {
 
     /// All obey this master, and all that is to be told is told.
     fn settled(&self, master: u64) -> bool {
-        let quiet = |h: &Host| h.manager.is_quiet() && h.manager.master() == master;
+        let quiet = |h: &Host| h.manager.small().is_quiet() && h.manager.master().0 == master;
         let routes = self.hosts.len() + self.others - 1;
-        self.hosts.values().all(|h| quiet(h) && h.manager.table().routes().count() == routes)
+        self.hosts
+            .values()
+            .all(|h| quiet(h) && h.manager.small().table().routes().count() == routes)
+    }
+
+    /// All are in the mode of a large fabric, have a local id, obey this master, and reach each other.
+    fn at_scale(&self, master: u64) -> bool {
+        let is = |h: &Host| {
+            let m = &h.manager;
+            m.large().is_some_and(|large| large.is_settled())
+                && m.lid() != 0
+                && m.master().0 == master
+        };
+        let reached = |from: &str, to: &str| from == to || self.walk(from, to)["at"] == json!(to);
+        let mut names = self.hosts.keys();
+        self.hosts.values().all(is)
+            && names.all(|from| self.hosts.keys().all(|to| reached(from, to)))
     }
 
     fn lid(&self, name: &str) -> u32 {
-        self.hosts[name].manager.info().lid
+        self.hosts[name].manager.lid()
     }
 
     fn walk(&self, from: &str, to: &str) -> Value {
@@ -224,10 +250,12 @@ impl Host {
         if let Some(lid) = lid {
             self.port.say(WEFT_FAB_LID, 0, [lid.into(), 0, 0, 0, 0, 0], &[]);
         }
-        for (lid, link) in routes {
-            let free = self.entries.len() as u8;
-            let entry = u64::from(*self.entries.entry(lid).or_insert(free));
-            let lids = u64::from(lid) | (u64::from(lid) << 32);
+        for (lid, last, link) in routes {
+            let others = self.entries.keys();
+            let before = others.filter(|(a, b)| (a == b) == (lid == last)).count() as u64;
+            let free = if lid == last { before } else { ROUTES as u64 - 1 - before };
+            let entry = *self.entries.entry((lid, last)).or_insert(free);
+            let lids = u64::from(lid) | (u64::from(last) << 32);
             let from = link.map_or(0, |_| u64::from(WEFT_ROUTE_FROM_SELF));
             let (lids, out) = (link.map_or(0, |_| lids), link.unwrap_or(0).into());
             self.port.say(WEFT_FAB_ROUTE, 0, [entry, lids, out, from, 0, 1 << 32], &[]);
@@ -236,8 +264,8 @@ impl Host {
 
     /// Sends a switch what takes all its routes from it, in a later term: how each write was taken.
     fn forge(&mut self, path: &[u8], to: u64, master: u64) -> [Taken; 5] {
-        let term = self.manager.info().mastership.term + 1;
-        let life = self.manager.members().get(to).expect("the switch is known").info.life;
+        let term = self.manager.master().1 + 1;
+        let life = self.manager.small().members().get(to).expect("the switch is known").info.life;
         let write = Write { mastership: Mastership { term, master }, version: 1, to, life };
         let writes = [
             Message::Assign { write, lid: 4242, next_lid: 4243 },
@@ -302,7 +330,7 @@ fn n_5_n_6_switches_obey_the_hosts_master() {
     let walk = fabric.walk("h1", "h4");
     assert_eq!(walk["hops"][1], json!({"from": "s1:4", "to": "s2:7"}));
     let status = fabric.daemon.json(&["status"]);
-    let term = fabric.hosts["h1"].manager.info().mastership.term;
+    let term = fabric.hosts["h1"].manager.master().1;
     for switch in [0, 1] {
         let switch = &status["switches"][switch];
         assert_eq!((&switch["master"], &switch["term"]), (&json!(11), &json!(term)));
@@ -335,6 +363,83 @@ fn n_5_n_6_switches_obey_the_hosts_master() {
     fabric.until("the former master", |f| f.settled(11));
     fabric.check_routes();
     assert!(lids.values().all(|lid| *lid != u64::from(fabric.lid("h1"))), "an id given twice");
+}
+
+#[test]
+fn p_5_n_6_switches_follow_hosts_into_the_mode_of_a_large_fabric() {
+    let mut fabric = Fabric::new();
+    fabric.until("a master and all routes", |f| f.settled(11));
+    let before = fabric.lids();
+    fabric.hosts.get_mut("h3").unwrap().manager.set_limit(3);
+    fabric.until("all hosts at scale", |f| f.at_scale(11));
+    assert_eq!(fabric.lids(), before, "local ids outlive the change of the mode");
+    fabric.check_routes();
+
+    // A cable between the switches goes: the other way is taken, and back again.
+    fabric.daemon.json(&["link", "down", "s1:4"]);
+    let by = |f: &Fabric, out: &str| f.walk("h1", "h4")["hops"][1]["from"] == out;
+    fabric.until("routes around the broken cable", |f| by(f, "s1:5"));
+    fabric.check_routes();
+    fabric.daemon.json(&["link", "up", "s1:4"]);
+    fabric.until("routes by the mended cable", |f| by(f, "s1:4"));
+
+    // The master dies, and another one comes that explores at first.
+    fabric.hosts.remove("h1");
+    fabric.until("another master", |f| f.at_scale(22));
+    fabric.join("h1");
+    fabric.until("the former master", |f| f.at_scale(11));
+    fabric.check_routes();
+    let now = fabric.lids();
+    let kept = |(name, lid): (&String, &u64)| name == "h1" || before[name] == *lid;
+    assert!(now.iter().all(kept), "{now:?}, before {before:?}");
+    assert!(before.values().all(|lid| *lid != now["h1"]), "an id given twice");
+}
+
+#[test]
+fn p_5_local_ids_by_areas_have_routes_by_areas() {
+    // Eight switches in a row, each with six more: with hosts at both ends more than fit into an area of their size.
+    let mut fabric = Fabric::empty(&tree(8, 6), 8 * 7);
+    for name in ["h1", "h2", "h3", "h4"] {
+        fabric.join(name);
+        fabric.hosts.get_mut(name).unwrap().manager.set_limit(1);
+    }
+    fabric.until("all hosts at scale", |f| f.at_scale(11));
+    fabric.check_routes();
+    let table = fabric.daemon.json(&["route", "show", "s1"]);
+    let routes = table["routes"].as_array().unwrap();
+    assert!(routes.iter().any(|route| route["first"] != route["last"]), "{table}");
+    assert!(fabric.hosts["h1"].entries.keys().any(|(first, last)| first != last));
+    assert!(routes.len() < 4 * 60_usize.isqrt(), "{} routes", routes.len());
+}
+
+/// So many switches in a row, each with so many others at it; h1 and h2 at the first, h3 and h4 at the last.
+fn tree(row: usize, leaves: usize) -> String {
+    let mut text = String::from("host = [");
+    for (name, hwid) in [("h1", 11), ("h2", 22), ("h3", 33), ("h4", 44)] {
+        text += &format!("{{ name = \"{name}\", hwid = {hwid} }},");
+    }
+    text += "]\n";
+    let mut links = vec![
+        ("h1:0".into(), "s1:0".into()),
+        ("h2:1".into(), "s1:1".into()),
+        ("h3:3".into(), format!("s{row}:0")),
+        ("h4:0".into(), format!("s{row}:1")),
+    ];
+    // The last one is the second, as where there are two.
+    for n in [1, row].into_iter().chain(2..row) {
+        text += &format!("[[switch]]\nname = \"s{n}\"\nports = 16\n");
+        if n < row {
+            links.push((format!("s{n}:2"), format!("s{}:3", n + 1)));
+        }
+        for leaf in 0..leaves {
+            text += &format!("[[switch]]\nname = \"s{n}-{leaf}\"\nports = 2\nroutes = true\n");
+            links.push((format!("s{n}-{leaf}:0"), format!("s{n}:{}", 4 + leaf)));
+        }
+    }
+    for (one, other) in links {
+        text += &format!("[[link]]\nends = [\"{one}\", \"{other}\"]\n");
+    }
+    text
 }
 
 #[test]
@@ -478,7 +583,7 @@ fn n_5_a_switch_that_refuses_a_master_takes_no_local_ids_from_the_others() {
     let mut fabric = Fabric::empty(&only_h2, 2);
     fabric.join("h1");
     fabric.join("h2");
-    let found = |fabric: &Fabric| fabric.hosts["h1"].manager.found();
+    let found = |fabric: &Fabric| fabric.hosts["h1"].manager.small().found();
     let mut looked = 0;
     let mut last = None;
     while looked < 10 {
@@ -488,6 +593,6 @@ fn n_5_a_switch_that_refuses_a_master_takes_no_local_ids_from_the_others() {
         looked += 1;
     }
     // Itself, h2 and two switches.
-    let info = *fabric.hosts["h1"].manager.info();
+    let info = *fabric.hosts["h1"].manager.small().info();
     assert!(info.next_lid <= 5, "{info:?}");
 }

@@ -24,8 +24,11 @@ mod trunk;
 
 use driver::{fuzz, unhex};
 
-/// Bytes that once did harm: target, hexadecimal. None has so far.
-const KEPT: &[(targets::Target, &str)] = &[];
+/// Bytes that once did harm: target, hexadecimal.
+const KEPT: &[(targets::Target, &str)] = &[(
+    targets::messages_at_scale,
+    "00017474747474b6b6b6b674740080000af4000000200120010054002b",
+)];
 
 #[test]
 fn what_did_harm_once() {

@@ -4,7 +4,7 @@
 
 use crate::{
     rng::Rng,
-    scale::{Grown, Heap},
+    scale::Heap,
     topology::{End, Topology},
 };
 use std::collections::VecDeque;
@@ -41,6 +41,10 @@ pub struct Growth {
     pub now: u64,
     /// A route has changed in this round.
     pub changed: bool,
+    /// Whether each node's routes are quiesced.
+    pub rests: Vec<bool>,
+    /// Until when something is under way over each node's routes.
+    pub busy: Vec<u64>,
     rng: Rng,
 }
 
@@ -51,6 +55,8 @@ struct Acts<'a> {
     node: usize,
     sent: Vec<(u8, Vec<u8>)>,
     changed: bool,
+    rests: bool,
+    is_busy: bool,
 }
 
 impl table::Effects for Acts<'_> {
@@ -78,6 +84,14 @@ impl node::Effects for Acts<'_> {
 
     fn assignments(&mut self, _version: u32) {}
 
+    fn rest(&mut self, on: bool) {
+        self.rests = on;
+    }
+
+    fn is_at_rest(&mut self) -> bool {
+        self.rests && !self.is_busy
+    }
+
     fn there(&mut self, path: &Path) -> There {
         let step = |at: usize, port: &u8| self.topology.peer((at, *port)).map(|(peer, _)| peer);
         let end = path.ports().iter().try_fold(self.node, step);
@@ -99,6 +113,7 @@ impl Growth {
                 *hwid |= NO_HOST;
             }
         }
+        let count = topology.len();
         Self {
             carries,
             nodes: (0..topology.len()).map(|_| None).collect(),
@@ -109,6 +124,8 @@ impl Growth {
             lives: 0,
             now: 0,
             changed: false,
+            rests: vec![false; count],
+            busy: vec![0; count],
             rng: Rng::new(seed),
         }
     }
@@ -125,9 +142,8 @@ impl Growth {
             bytes,
             Vec::new(),
         );
-        let spare =
-            (Grown::endless(), (Grown::endless(), Grown::endless()), vec![0; 2 * MAX_ASSIGNMENTS]);
-        self.nodes[node] = on.then(|| Modes::new(small, spare));
+        self.rests[node] = false;
+        self.nodes[node] = on.then(|| Modes::new(small, Heap::endless()));
         for port in 0..PORTS as u8 {
             let Some(peer) = self.topology.peer((node, port)) else {
                 continue;
@@ -165,10 +181,13 @@ impl Growth {
             node: number,
             sent: Vec::new(),
             changed: false,
+            rests: self.rests[number],
+            is_busy: self.now < self.busy[number],
         };
         what(node, self.now, &mut acts);
-        let Acts { sent, changed, .. } = acts;
+        let Acts { sent, changed, rests, .. } = acts;
         self.changed |= changed;
+        self.rests[number] = rests;
         for (port, bytes) in sent {
             if self.passes((number, port)).is_none() || self.rng.chance(self.faults.0) {
                 continue;

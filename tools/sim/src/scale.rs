@@ -18,7 +18,8 @@ use weft_proto::nm::{
     kind::NO_HOST,
     port::{PORTS, Port},
     scale::{
-        Effects, Memory, Node, directory::Holder, entry::Entry, letter::Name, routes, store::Store,
+        Effects, Memory, Node, Parts, directory::Holder, entry::Entry, letter::Name, link::Link,
+        routes, store::Store, tree::Peer,
     },
 };
 
@@ -32,13 +33,6 @@ pub struct Grown<T> {
 impl<T> Grown<T> {
     fn new(left: &Rc<Cell<u32>>) -> Self {
         Self { all: Vec::new(), left: left.clone() }
-    }
-}
-
-impl<T> Grown<T> {
-    /// Memory that does not end.
-    pub fn endless() -> Self {
-        Self::new(&Rc::new(Cell::new(u32::MAX)))
     }
 }
 
@@ -64,6 +58,10 @@ impl<T> Store<T> for Grown<T> {
     fn remove(&mut self, at: usize) {
         self.all.remove(at);
     }
+
+    fn clear(&mut self) {
+        self.all.clear();
+    }
 }
 
 /// Memory of a manager.
@@ -74,6 +72,27 @@ impl Memory for Heap {
     type Names = Grown<Name>;
     type Holders = Grown<Holder>;
     type Bytes = Vec<u8>;
+    type Peers = [Peer; PORTS];
+    type Links = [Link; PORTS];
+}
+
+impl Heap {
+    /// Memory of which so many allocations succeed, with so many bytes for assignments.
+    fn parts(left: &Rc<Cell<u32>>, bytes: usize) -> Parts<Self> {
+        Parts {
+            routes: Grown::new(left),
+            names: Grown::new(left),
+            holders: Grown::new(left),
+            bytes: vec![0; 2 * bytes],
+            peers: [Peer::NONE; PORTS],
+            links: [Link::DOWN; PORTS],
+        }
+    }
+
+    /// Memory that does not end.
+    pub fn endless() -> Parts<Self> {
+        Self::parts(&Rc::new(Cell::new(u32::MAX)), MAX_ASSIGNMENTS)
+    }
 }
 
 /// A manager in memory of its own.
@@ -219,10 +238,9 @@ impl Scale {
         if self.left.is_some() {
             self.memory.insert(node, left.clone());
         }
-        let directory = (Grown::new(&left), Grown::new(&left));
-        let bytes = 2 * self.room;
-        let routes = Grown::new(&left);
-        Node::new(self.hwids[node], self.lives, (0, 0), routes, directory, vec![0; bytes])
+        let mut manager = Node::new(Heap::parts(&left, self.room));
+        manager.begin(self.hwids[node], self.lives, (0, 0));
+        manager
     }
 
     /// A node that was short of memory has enough.

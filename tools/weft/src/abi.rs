@@ -141,6 +141,7 @@ pub const WEFT_NODE_ENDPOINT: u32 = 3;
 pub const WEFT_NODE_KNOWN: u32 = 1;
 pub const WEFT_NODE_SELF: u32 = 2;
 pub const WEFT_NODE_MASTER: u32 = 4;
+pub const WEFT_NODE_SCALE: u32 = 8;
 pub const WEFT_FABRIC_PORTS: u32 = 16;
 pub const WEFT_FABRIC_HOPS: u32 = 32;
 pub const WEFT_FABRIC_PAGE: u32 = 32;

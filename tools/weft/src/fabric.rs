@@ -73,6 +73,8 @@ pub struct FabricNode {
     pub own: bool,
     /// The master of the fabric.
     pub master: bool,
+    /// Of this port's own: nodes that are no neighbours are not listed, but found by their hardware ids.
+    pub scale: bool,
     /// How it was found: the port to leave by at each node, this one first.
     pub path: Vec<u8>,
     /// Links of the way that data take, if there is one.
@@ -92,6 +94,11 @@ impl Fabric {
     /// A node, by its hardware id.
     pub fn node(&self, hwid: u64) -> Option<&FabricNode> {
         self.nodes.iter().find(|node| node.hwid == hwid)
+    }
+
+    /// Whether there are nodes that are not listed: they are found by their hardware ids.
+    pub fn is_at_scale(&self) -> bool {
+        self.nodes.iter().any(|node| node.scale)
     }
 
     /// The master, if it is known.
@@ -130,6 +137,7 @@ impl From<&abi::weft_fabric_nodes> for FabricNode {
             known: is(abi::WEFT_NODE_KNOWN),
             own: is(abi::WEFT_NODE_SELF),
             master: is(abi::WEFT_NODE_MASTER),
+            scale: is(abi::WEFT_NODE_SCALE),
             path: told.path.iter().copied().take(told.hops as usize).collect(),
             links: (told.links != 0).then_some(told.links),
             ports: ports

@@ -276,6 +276,8 @@ impl Port {
         let asks = || self.0.info().is_ok_and(|info| info.kind == weft::PortKind::Weft);
         match self.0.fabric() {
             Ok(None) => asks(),
+            // The driver finds it by its id.
+            Ok(Some(fabric)) if fabric.is_at_scale() => true,
             _ => self.has_route(hwid),
         }
     }

@@ -159,6 +159,10 @@ fn trouble(node: &FabricNode) -> Option<&'static str> {
     }
 }
 
+/// What is said of a large fabric besides.
+const AT_SCALE: &str =
+    "the fabric is managed at scale: other nodes are found by their hardware ids\n";
+
 /// The whole, from this port on. Each node is shown once, where it was found first; other links to it
 /// name it by its hardware id in brackets.
 pub fn text(fabric: &Fabric, known: &Known) -> String {
@@ -167,6 +171,9 @@ pub fn text(fabric: &Fabric, known: &Known) -> String {
         text.push_str(&line(root, known));
         text.push('\n');
         branches(fabric, known, root, &Twig::root(), &mut text);
+    }
+    if fabric.is_at_scale() {
+        text.push_str(AT_SCALE);
     }
     text
 }
@@ -213,6 +220,7 @@ mod tests {
             known: lid != 0,
             own: path.is_empty(),
             master: hwid == 1,
+            scale: false,
             path: path.to_vec(),
             links: (lid != 0 && !path.is_empty()).then_some(path.len() as u32),
             ports: peers
@@ -247,5 +255,16 @@ host 0x2, LID 4, this host
 ";
         assert_eq!(text(&example(), &Known::default()), wanted);
         assert_eq!(text(&Fabric::default(), &Known::default()), "");
+    }
+
+    #[test]
+    fn at_scale_it_says_that_other_nodes_are_not_listed() {
+        let own = FabricNode { scale: true, ..node(2, 4, &[], &[(0, 0x101)]) };
+        let wanted = "\
+host 0x2, LID 4, this host
+ \\-0- gen4 x8 - [0x101]
+the fabric is managed at scale: other nodes are found by their hardware ids
+";
+        assert_eq!(text(&Fabric { nodes: vec![own] }, &Known::default()), wanted);
     }
 }

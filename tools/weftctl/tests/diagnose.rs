@@ -584,6 +584,16 @@ fn mismatched(s: &mut Snapshot, how: &str) {
 }
 
 #[test]
+fn p_5_at_scale_no_host_is_missed_because_it_is_not_listed() {
+    let mut snapshot = recorded("well");
+    managed(&mut snapshot).nodes.retain(|node| node.own);
+    assert_eq!(ids(&diagnose(&snapshot), Level::Fault), ["no-host"]);
+    let manager = port(&mut snapshot).manager.as_mut().expect("a manager");
+    manager.mode = "scale".into();
+    assert_eq!(diagnose(&snapshot), [], "nothing is wrong");
+}
+
+#[test]
 fn the_fabric() {
     let mut snapshot = recorded("well");
     managed(&mut snapshot);

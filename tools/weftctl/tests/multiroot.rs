@@ -31,6 +31,7 @@ fn fabric() -> Fabric {
         known: true,
         own: hwid == RC[0],
         master: hwid == RC[0],
+        scale: false,
         path: path.to_vec(),
         links: (hwid != RC[0]).then_some(path.len() as u32),
         ports: ports

@@ -36,12 +36,8 @@ impl<N: Store<Name>, H: Store<Holder>> Directory<N, H> {
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        for at in (0..self.names.all().len()).rev() {
-            self.names.remove(at);
-        }
-        for at in (0..self.holders.all().len()).rev() {
-            self.holders.remove(at);
-        }
+        self.names.clear();
+        self.holders.clear();
     }
 
     fn name(&self, hwid: u64) -> Result<usize, usize> {

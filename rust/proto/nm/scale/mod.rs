@@ -14,6 +14,7 @@ pub mod entry;
 pub mod group;
 pub mod letter;
 pub mod link;
+pub mod names;
 pub mod node;
 pub mod routes;
 pub mod state;
@@ -22,4 +23,4 @@ pub mod sum;
 pub mod tree;
 pub mod update;
 
-pub use node::{Effects, Memory, Node};
+pub use node::{Effects, Memory, Node, Parts};

@@ -18,10 +18,11 @@ use super::{
     directory::{Directory, Holder},
     entry::Entry,
     letter::{self, Letter, Name},
+    link::Link,
     routes::{self, Routes},
     state,
     store::Store,
-    tree::{self, Tree},
+    tree::{self, Peer, Tree},
     update,
 };
 
@@ -39,7 +40,7 @@ pub trait Effects: routes::Effects {
     fn assignments(&mut self, _version: u32) {}
 }
 
-/// Memory of a manager, all of which may grow.
+/// Memory of a manager. What is a [`Store`] may grow.
 pub trait Memory {
     /// For routes.
     type Routes: Store<Entry>;
@@ -49,6 +50,26 @@ pub trait Memory {
     type Holders: Store<Holder>;
     /// For the assignments, twice the longest.
     type Bytes: AsRef<[u8]> + AsMut<[u8]>;
+    /// For neighbours in the tree, one for each port.
+    type Peers: AsRef<[Peer]> + AsMut<[Peer]>;
+    /// For links over which routes are told, one for each port.
+    type Links: AsRef<[Link]> + AsMut<[Link]>;
+}
+
+/// Memory of a manager, part by part.
+pub struct Parts<M: Memory> {
+    /// See [`Memory::Routes`].
+    pub routes: M::Routes,
+    /// See [`Memory::Names`].
+    pub names: M::Names,
+    /// See [`Memory::Holders`].
+    pub holders: M::Holders,
+    /// See [`Memory::Bytes`].
+    pub bytes: M::Bytes,
+    /// See [`Memory::Peers`].
+    pub peers: M::Peers,
+    /// See [`Memory::Links`].
+    pub links: M::Links,
 }
 
 /// What the tree does: a local id is kept for the routes.
@@ -103,8 +124,8 @@ impl Asked {
 /// The manager.
 pub struct Node<M: Memory> {
     hwid: u64,
-    tree: Tree,
-    routes: Routes<M::Routes>,
+    tree: Tree<M::Peers>,
+    routes: Routes<M::Routes, M::Links>,
     directory: Directory<M::Names, M::Holders>,
     /// With which master, in which incarnation, which local id was noted.
     noted: (u64, u32, u32),
@@ -121,30 +142,44 @@ pub struct Node<M: Memory> {
 }
 
 impl<M: Memory> Node<M> {
-    /// Creates a node with all ports down. No two incarnations have the same `life`. `lid` is the local id that
-    /// it has already, and no id from `next` on was given away; 0: it has none.
-    pub fn new(
-        hwid: u64,
-        life: u32,
-        (lid, next): (u32, u32),
-        routes: M::Routes,
-        directory: (M::Names, M::Holders),
-        bytes: M::Bytes,
-    ) -> Self {
+    /// Creates a node that has not begun.
+    pub fn new(parts: Parts<M>) -> Self {
         Self {
-            hwid,
-            tree: Tree::new(hwid, life, lid, next),
-            routes: Routes::new(routes),
-            directory: Directory::new(directory.0, directory.1),
+            hwid: 0,
+            tree: Tree::new(parts.peers),
+            routes: Routes::new(parts.routes, parts.links),
+            directory: Directory::new(parts.names, parts.holders),
             noted: (0, 0, 0),
             asked: (0, 0, 0),
             register: Asked::NONE,
             wanted: 0,
             find: Asked::NONE,
-            assignments: Kept::new(bytes),
+            assignments: Kept::new(parts.bytes),
             source: (0, 0),
             fetch: Asked::NONE,
         }
+    }
+
+    /// Begins with all ports down. No two incarnations have the same `life`. `lid` is the local id that
+    /// the node has already, and no id from `next` on was given away; 0: it has none.
+    pub fn begin(&mut self, hwid: u64, life: u32, (lid, next): (u32, u32)) {
+        self.hwid = hwid;
+        self.tree.begin(hwid, life, (lid, next));
+        self.routes.begin();
+        self.directory.clear();
+        self.noted = (0, 0, 0);
+        self.asked = (0, 0, 0);
+        self.register = Asked::NONE;
+        self.wanted = 0;
+        self.find = Asked::NONE;
+        self.assignments.clear();
+        self.source = (0, 0);
+        self.fetch = Asked::NONE;
+    }
+
+    /// Takes part with the local id that the node has already.
+    pub fn enter(&mut self, now: u64, fx: &mut impl Effects) {
+        self.routes.set_lid(now, self.tree.lid(), fx);
     }
 
     /// Returns the local id, 0 if it has none.
@@ -157,13 +192,18 @@ impl<M: Memory> Node<M> {
         self.tree.mastership().0
     }
 
+    /// Returns whether the node knows its master, which is a host, and is not about to find another.
+    pub fn is_settled(&self) -> bool {
+        self.tree.is_settled() && is_host(self.mastership().master)
+    }
+
     /// Returns the node's place in the tree.
-    pub fn tree(&self) -> &Tree {
+    pub fn tree(&self) -> &Tree<M::Peers> {
         &self.tree
     }
 
     /// Returns the routes.
-    pub fn routes(&self) -> &Routes<M::Routes> {
+    pub fn routes(&self) -> &Routes<M::Routes, M::Links> {
         &self.routes
     }
 
@@ -184,14 +224,9 @@ impl<M: Memory> Node<M> {
         }
     }
 
-    /// Returns whether this is the master.
-    fn leads(&self) -> bool {
+    /// Returns whether this is the master, as far as it knows.
+    pub fn leads(&self) -> bool {
         is_host(self.hwid) && self.tree.parent().1.is_none()
-    }
-
-    /// Begins with the local id that the node has already.
-    pub fn begin(&mut self, now: u64, fx: &mut impl Effects) {
-        self.routes.set_lid(now, self.tree.lid(), fx);
     }
 
     /// Takes the new state of a port: up, down, faster, slower, or excluded.
@@ -250,7 +285,7 @@ impl<M: Memory> Node<M> {
     /// Returns when [`Self::tick`] is to be called, if nothing happens before.
     pub fn deadline(&self) -> Option<u64> {
         // A message of a neighbour comes before the tree is settled.
-        let settled = self.tree.is_settled() && is_host(self.mastership().master);
+        let settled = self.is_settled();
         let asked = [self.register.due, self.find.due].map(|due| due.filter(|_| settled));
         let others = [self.fetch.due, self.tree.deadline(), self.routes.deadline()];
         asked.into_iter().chain(others).flatten().min()
@@ -261,7 +296,7 @@ impl<M: Memory> Node<M> {
         &mut self,
         now: u64,
         fx: &mut E,
-        what: impl FnOnce(&mut Tree, &mut Acts<'_, E>),
+        what: impl FnOnce(&mut Tree<M::Peers>, &mut Acts<'_, E>),
     ) {
         let (lack, from) = self.tree.lack();
         if lack != 0 {
@@ -290,7 +325,7 @@ impl<M: Memory> Node<M> {
         }
         self.asked = current;
         // While another master may be found it is too soon.
-        let settled = self.tree.is_settled() && is_host(current.0);
+        let settled = self.is_settled();
         if settled && self.register.is_due(now) {
             let name = Name {
                 hwid: self.hwid,
@@ -400,7 +435,9 @@ impl<M: Memory> Node<M> {
     fn pass_down<E: Effects>(&mut self, now: u64, path: Path, letter: &Letter<'_>, fx: &mut E) {
         match path.ports().split_last() {
             Some((port, rest)) => {
-                if let Some(rest) = Path::new(rest) {
+                // Neighbours have written the path.
+                let up = self.routes.is_up(*port);
+                if let Some(rest) = Path::new(rest).filter(|_| up) {
                     self.send(*port, &rest, letter, fx);
                 }
             }

@@ -46,11 +46,11 @@ pub trait Effects {
     fn route(&mut self, first: u32, last: u32, port: Option<u8>);
 }
 
-/// The routes. `S` is memory for them.
-pub struct Routes<S> {
+/// The routes. `S` is memory for them, `L` for links, one for each port.
+pub struct Routes<S, L> {
     lid: u32,
     entries: S,
-    links: [Link; PORTS],
+    links: L,
     /// The next look.
     look: Option<u64>,
     /// This part of the area is not found by the area: until when at least.
@@ -60,18 +60,29 @@ pub struct Routes<S> {
     again: Option<u64>,
 }
 
-impl<S: Store<Entry>> Routes<S> {
-    /// Creates a table without routes, with all links down.
-    pub fn new(entries: S) -> Self {
+impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
+    /// Creates a table that has not begun.
+    pub fn new(entries: S, links: L) -> Self {
         Self {
             lid: 0,
             entries,
-            links: [Link::DOWN; PORTS],
+            links,
             look: None,
             apart: None,
             short: false,
             again: None,
         }
+    }
+
+    /// Begins without routes, with all links down.
+    pub fn begin(&mut self) {
+        self.lid = 0;
+        self.entries.clear();
+        self.links.as_mut().fill(Link::DOWN);
+        self.look = None;
+        self.apart = None;
+        self.short = false;
+        self.again = None;
     }
 
     /// Returns the port by which traffic for `lid` leaves; `None`: there is no route.
@@ -91,6 +102,7 @@ impl<S: Store<Entry>> Routes<S> {
     }
 
     /// Returns the number of destinations.
+    #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-sim"))]
     pub fn count(&self) -> usize {
         self.entries.all().len()
     }
@@ -102,7 +114,7 @@ impl<S: Store<Entry>> Routes<S> {
 
     /// Returns when [`Self::tick`] is to be called, if nothing happens before.
     pub fn deadline(&self) -> Option<u64> {
-        let again = self.links.iter().filter_map(Link::deadline);
+        let again = self.links.as_ref().iter().filter_map(Link::deadline);
         again.chain(self.look).chain(self.again).min()
     }
 
@@ -194,9 +206,15 @@ impl<S: Store<Entry>> Routes<S> {
                 self.refresh(now, at, fx);
             }
         }
-        for link in self.links.iter_mut().filter(|link| link.up) {
+        for link in self.links.as_mut().iter_mut().filter(|link| link.up) {
             (link.again, link.hello) = (true, true);
         }
+    }
+
+    /// Returns whether there is a neighbour at a port.
+    pub fn is_up(&self, port: u8) -> bool {
+        let link = self.links.as_ref().get(usize::from(port));
+        link.is_some_and(|link| link.up)
     }
 
     fn find(&self, key: Key) -> Result<usize, usize> {
@@ -212,7 +230,7 @@ impl<S: Store<Entry>> Routes<S> {
     }
 
     fn link_mut(&mut self, port: u8) -> Option<&mut Link> {
-        self.links.get_mut(usize::from(port))
+        self.links.as_mut().get_mut(usize::from(port))
     }
 
     /// Returns where the entry of a destination is, which is created if there is memory for it.
@@ -229,7 +247,7 @@ impl<S: Store<Entry>> Routes<S> {
 
     /// Returns the ports of the neighbours that are in the area of this node.
     fn inside(&self) -> u16 {
-        let links = self.links.iter().zip(0u8..);
+        let links = self.links.as_ref().iter().zip(0u8..);
         let inside = links.filter(|(link, _)| link.lid != 0 && area(link.lid) == area(self.lid));
         inside.fold(0, |mask, (_, port)| mask | bit(port))
     }

@@ -15,4 +15,6 @@ pub trait Store<T> {
     fn insert(&mut self, at: usize, what: T) -> bool;
     /// Removes what is at `at`.
     fn remove(&mut self, at: usize);
+    /// Removes all.
+    fn clear(&mut self);
 }

@@ -55,7 +55,7 @@ const UNSAID: State = State {
 
 /// A neighbour.
 #[derive(Clone, Copy)]
-struct Peer {
+pub struct Peer {
     up: bool,
     /// Time until which its first message is awaited, if none has come yet.
     wanted: Option<u64>,
@@ -76,7 +76,8 @@ struct Peer {
 }
 
 impl Peer {
-    const NONE: Self = Self {
+    /// Initial value for memory.
+    pub const NONE: Self = Self {
         up: false,
         wanted: None,
         state: UNSAID,
@@ -90,8 +91,8 @@ impl Peer {
     };
 }
 
-/// The node's place in the tree.
-pub struct Tree {
+/// The node's place in the tree. `P` is memory for neighbours, one for each port.
+pub struct Tree<P> {
     hwid: u64,
     /// Incarnation of the node.
     me: u32,
@@ -116,37 +117,44 @@ pub struct Tree {
     lack: u32,
     /// Areas from this one on are free again.
     free: Option<u32>,
-    peers: [Peer; PORTS],
+    peers: P,
 }
 
-impl Tree {
-    /// Creates a node with all ports down. No two incarnations have the same `life`. `lid` is the local id that
-    /// it has already, and no id from `next` on was given away; 0: it has none.
-    pub const fn new(hwid: u64, life: u32, lid: u32, next: u32) -> Self {
-        let next = match next {
-            0 => 0,
-            next => area(next - 1) + 1,
-        };
+impl<P: AsRef<[Peer]> + AsMut<[Peer]>> Tree<P> {
+    /// Creates a node that has not begun.
+    pub fn new(peers: P) -> Self {
         Self {
-            hwid,
-            me: life,
-            lid,
+            hwid: 0,
+            me: 0,
+            lid: 0,
             spare: (0, 0),
-            next,
+            next: 0,
             version: 0,
-            mastership: Mastership {
-                term: 0,
-                master: hwid,
-            },
-            life,
+            mastership: Mastership::default(),
+            life: 0,
             distance: 0,
             parent: None,
             reported: false,
             taken: None,
             lack: 0,
             free: None,
-            peers: [Peer::NONE; PORTS],
+            peers,
         }
+    }
+
+    /// Begins with all ports down. No two incarnations have the same `life`. `lid` is the local id that
+    /// the node has already, and no id from `next` on was given away; 0: it has none.
+    pub fn begin(&mut self, hwid: u64, life: u32, (lid, next): (u32, u32)) {
+        self.hwid = hwid;
+        self.me = life;
+        self.lid = lid;
+        self.spare = (0, 0);
+        self.next = next.checked_sub(1).map_or(0, |last| area(last) + 1);
+        self.version = 0;
+        self.lack = 0;
+        self.free = None;
+        self.rule(0);
+        self.peers.as_mut().fill(Peer::NONE);
     }
 
     /// Returns the local id, 0 if it has none.
@@ -176,7 +184,7 @@ impl Tree {
 
     /// Returns the version of the assignments that the neighbour at a port keeps.
     pub fn version_at(&self, port: u8) -> u32 {
-        let peer = self.peers.get(usize::from(port));
+        let peer = self.peers.as_ref().get(usize::from(port));
         peer.map_or(0, |peer| peer.state.version)
     }
 
@@ -186,7 +194,7 @@ impl Tree {
     }
 
     /// Returns the number of nodes, if this is the master and all have reported.
-    pub fn total(&mut self) -> Option<u32> {
+    pub fn total(&self) -> Option<u32> {
         let master = self.parent.is_none();
         self.report().filter(|_| master).map(|report| report.total)
     }
@@ -201,7 +209,11 @@ impl Tree {
 
     /// Returns whether the node knows its master, and is not about to find another.
     pub fn is_settled(&self) -> bool {
-        let mut peers = self.peers.iter().filter(|peer| peer.up && peer.number != 0);
+        let mut peers = self
+            .peers
+            .as_ref()
+            .iter()
+            .filter(|peer| peer.up && peer.number != 0);
         self.reported
             || (self.parent.is_none() && peers.all(|p| p.state.mastership == self.mastership))
     }
@@ -216,7 +228,7 @@ impl Tree {
 
     /// Takes note that a link is up, or down.
     pub fn port(&mut self, now: u64, port: u8, up: bool, fx: &mut impl Effects) {
-        let Some(peer) = self.peers.get_mut(usize::from(port)) else {
+        let Some(peer) = self.peers.as_mut().get_mut(usize::from(port)) else {
             return;
         };
         if peer.up == up {
@@ -242,7 +254,7 @@ impl Tree {
 
     /// Returns when [`Self::tick`] is to be called, if nothing happens before.
     pub fn deadline(&self) -> Option<u64> {
-        let up = self.peers.iter().filter(|peer| peer.up);
+        let up = self.peers.as_ref().iter().filter(|peer| peer.up);
         up.filter_map(|peer| {
             let ack = peer.owes.map(|since| since + ACK_MS);
             let again = (peer.sent > peer.acked).then_some(peer.sent_at + AGAIN_MS);
@@ -254,7 +266,7 @@ impl Tree {
     /// Takes a message from the neighbour at `port`. To be followed by [`Self::tick`] when no more
     /// messages are there: most of several that come together need no answer of their own.
     pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8]) {
-        let Some(peer) = self.peers.get_mut(usize::from(port)) else {
+        let Some(peer) = self.peers.as_mut().get_mut(usize::from(port)) else {
             return;
         };
         let Ok(message) = Message::parse(bytes) else {
@@ -298,18 +310,25 @@ impl Tree {
 
     /// Does what follows from what is known.
     fn update(&mut self, now: u64, fx: &mut impl Effects) {
-        let heard = self.peers.iter().filter(|peer| peer.up && peer.number != 0);
+        let heard = self
+            .peers
+            .as_ref()
+            .iter()
+            .filter(|peer| peer.up && peer.number != 0);
         let term = heard.map(|peer| peer.state.mastership.term).max();
         if let Some(term) = term.filter(|term| *term > self.mastership.term) {
             self.rule(term);
         }
-        for (port, peer) in (0u8..).zip(self.peers) {
-            let (mastership, distance) =
-                (peer.state.mastership, peer.state.distance.saturating_add(1));
+        for port in 0..PORTS as u8 {
+            let Some(peer) = self.peers.as_ref().get(usize::from(port)) else {
+                break;
+            };
+            let (mastership, life) = (peer.state.mastership, peer.state.life);
+            let distance = peer.state.distance.saturating_add(1);
             let heard = peer.up && peer.number != 0 && mastership.term == self.mastership.term;
             let lower = (mastership.master, distance) < (self.mastership.master, self.distance);
             if self.parent == Some(port) && mastership == self.mastership {
-                self.life = peer.state.life;
+                self.life = life;
             }
             if !heard || !lower || distance > MAX_DISTANCE {
                 continue;
@@ -318,10 +337,10 @@ impl Tree {
                 self.distance = distance;
             } else if !(self.reported && mastership == self.mastership) {
                 // A node that has reported keeps its parent, which relies on the report.
-                self.obey(mastership, peer.state.life, distance, Some(port));
+                self.obey(mastership, life, distance, Some(port));
             }
         }
-        for peer in &mut self.peers {
+        for peer in self.peers.as_mut() {
             peer.wanted = peer.wanted.filter(|until| now < *until);
         }
         self.give_spares();
@@ -334,7 +353,7 @@ impl Tree {
     }
 
     /// Returns the state for the neighbour at `port`.
-    fn state(&mut self, port: u8) -> Option<State> {
+    fn state(&self, port: u8) -> Option<State> {
         let mut state = State {
             mastership: self.mastership,
             life: self.life,
@@ -346,7 +365,7 @@ impl Tree {
             state.child = true;
             state.report = self.report();
         } else {
-            let peer = self.peers.get(usize::from(port))?;
+            let peer = self.peers.as_ref().get(usize::from(port))?;
             state.grant = peer.granted.filter(|_| self.is_child(peer));
         }
         Some(state)
@@ -356,7 +375,8 @@ impl Tree {
     /// due.
     fn speak(&mut self, now: u64, port: u8, fx: &mut impl Effects) {
         let state = self.state(port);
-        let (Some(state), Some(peer)) = (state, self.peers.get_mut(usize::from(port))) else {
+        let (Some(state), Some(peer)) = (state, self.peers.as_mut().get_mut(usize::from(port)))
+        else {
             return;
         };
         // A change without a report need not be sent: the parent waits for the report anyway.

@@ -83,7 +83,13 @@ fn show(tables: &TableStatus) -> String {
         let _ = writeln!(out);
         out.push_str(&table(["TO", "GETS TO", "HOPS", "STATE"], &remotes));
     } else {
-        let row = |r: &RouteStatus| [r.first.to_string(), r.port.to_string()];
+        let row = |r: &RouteStatus| {
+            let lids = match r.first == r.last {
+                true => r.first.to_string(),
+                false => format!("{}-{}", r.first, r.last),
+            };
+            [lids, r.port.to_string()]
+        };
         out.push_str(&table(["LID", "PORT"], &tables.routes.iter().map(row).collect::<Vec<_>>()));
     }
     out

@@ -5,11 +5,15 @@
 //! out as [`Action`]s. It must not know what kind of node it runs in, nor how its
 //! neighbours are reached.
 
+pub mod heap;
+
+use heap::Heap;
 use weft_proto::mac::Mac;
 use weft_proto::nm::{
     assignments::MAX_ASSIGNMENTS,
     mastership::Mastership,
     member::Member,
+    modes::{self, Modes},
     node::{Effects, MAX_NODES, Node, Role, There},
     path::Path,
     port::{PORTS, Port},
@@ -24,12 +28,16 @@ pub enum Action {
     Send(u8, Vec<u8>),
     /// Traffic for a local id leaves by this port from now on, or by none.
     Route(u32, Option<u8>),
+    /// The same for the local ids from the first to the last to which there is no route of their own.
+    Area(u32, u32, Option<u8>),
 }
+
+/// The manager, which has no members, as it does not explore, and no list of hosts.
+type Manager = Modes<[Member; 0], Vec<Slot>, Vec<u8>, [u64; 0], Heap>;
 
 /// The manager of a node.
 pub struct Firmware {
-    // It does not explore, and so knows no members.
-    node: Node<[Member; 0], Vec<Slot>, Vec<u8>, [u64; 0]>,
+    node: Manager,
     /// One a port.
     governors: [Governor; PORTS],
 }
@@ -42,6 +50,8 @@ pub trait Surroundings {
     fn attests(&self) -> bool;
     /// Whether a mastership may write to the node; then it has.
     fn admits(&mut self, mastership: &Mastership) -> bool;
+    /// Whether any host may manage the node: in the mode of a large fabric no host is attested.
+    fn admits_all(&self) -> bool;
 }
 
 /// Those of a node to which nothing was written.
@@ -57,6 +67,10 @@ impl Surroundings for Nowhere {
     }
 
     fn admits(&mut self, _mastership: &Mastership) -> bool {
+        false
+    }
+
+    fn admits_all(&self) -> bool {
         false
     }
 }
@@ -100,6 +114,19 @@ impl Effects for Done<'_> {
     }
 }
 
+impl modes::Effects for Done<'_> {
+    fn routes(&mut self, first: u32, last: u32, port: Option<u8>) {
+        self.actions.push(match first == last {
+            true => Action::Route(first, port),
+            false => Action::Area(first, last, port),
+        });
+    }
+
+    fn may_grow(&mut self) -> bool {
+        self.around.admits_all()
+    }
+}
+
 impl Firmware {
     /// Of a node whose ports are all down. No two lives of a node have the same number.
     pub fn new(hwid: u64, life: u32) -> Self {
@@ -107,12 +134,13 @@ impl Firmware {
         // What has no host has no hierarchy of its own.
         let bytes = [assignments, vec![], vec![]];
         let node = Node::new(hwid, life, [], slots, bytes, []);
+        let node = Modes::new(node, Heap::parts());
         Firmware { node, governors: [Governor::default(); PORTS] }
     }
 
     /// Its local id, 0 if it has none.
     pub fn lid(&self) -> u32 {
-        self.node.info().lid
+        self.node.lid()
     }
 
     /// The neighbour at a port, and how fast the link is.
@@ -128,7 +156,13 @@ impl Firmware {
         bytes: &[u8],
         around: &mut dyn Surroundings,
     ) -> Vec<Action> {
-        self.work(around, |node, fx| node.receive(now, port, bytes, fx))
+        self.work(around, |node, fx| {
+            node.receive(now, port, bytes, fx);
+            // What that has it tell its neighbours has no time of its own.
+            if node.large().is_some() {
+                node.tick(now, fx);
+            }
+        })
     }
 
     /// Time has passed.
@@ -162,13 +196,18 @@ impl Firmware {
 
     /// A master has written to the node by other means, by right of this mastership.
     pub fn accept(&mut self, mastership: Mastership) {
-        self.node.accept(mastership);
+        self.node.small_mut().accept(mastership);
+    }
+
+    /// Whether it is in the mode of a large fabric.
+    pub fn is_large(&self) -> bool {
+        self.node.large().is_some()
     }
 
     fn work(
         &mut self,
         around: &mut dyn Surroundings,
-        what: impl FnOnce(&mut Node<[Member; 0], Vec<Slot>, Vec<u8>, [u64; 0]>, &mut Done<'_>),
+        what: impl FnOnce(&mut Manager, &mut Done<'_>),
     ) -> Vec<Action> {
         let mut done = Done { actions: vec![], around };
         what(&mut self.node, &mut done);

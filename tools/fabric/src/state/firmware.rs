@@ -41,6 +41,10 @@ impl Surroundings for Around<'_> {
     fn admits(&mut self, mastership: &Mastership) -> bool {
         self.fabric.admits(self.node, mastership)
     }
+
+    fn admits_all(&self) -> bool {
+        self.fabric.topology.managers.is_empty()
+    }
 }
 
 impl Fabric {
@@ -204,6 +208,13 @@ impl Fabric {
                     let Node::Switch(switch) = node else { continue };
                     routed = true;
                     if let Ok(change) = self.set_route(switch, lid, port) {
+                        self.table_event(switch, change);
+                    }
+                }
+                Action::Area(first, last, port) => {
+                    let Node::Switch(switch) = node else { continue };
+                    routed = true;
+                    if let Ok(change) = self.set_area(switch, (first, last), port) {
                         self.table_event(switch, change);
                     }
                 }

@@ -29,6 +29,8 @@ pub struct SwitchState {
     pub virtual_slots: BTreeMap<(u8, u8), VirtualSlot>,
     /// LID to port.
     pub routes: BTreeMap<u32, u8>,
+    /// First LID to last LID and port, for LIDs that are not in `routes`.
+    areas: BTreeMap<u32, (u32, u8)>,
     /// Port and VP to VH.
     pub vps: BTreeMap<(u8, u8), u16>,
     /// Hardware id of the port that has written last, 0: none yet.
@@ -52,6 +54,7 @@ impl SwitchState {
             slots: BTreeMap::new(),
             virtual_slots: BTreeMap::new(),
             routes: BTreeMap::new(),
+            areas: BTreeMap::new(),
             vps: BTreeMap::new(),
             master: 0,
             term: 0,
@@ -75,11 +78,47 @@ impl SwitchState {
         if lid == 0 || port >= self.ports {
             return Err(WEFT_CFG_BAD);
         }
-        if self.routes.len() >= SWITCH_ROUTES && !self.routes.contains_key(&lid) {
+        if self.is_full() && !self.routes.contains_key(&lid) {
             return Err(WEFT_CFG_FULL);
         }
         self.routes.insert(lid, port);
         Ok(())
+    }
+
+    /// Makes the local ids from `first` to `last` be reached by `port`, or not at all, as far as they
+    /// have no routes of their own. No two such ranges overlap. `Err` is a `WEFT_CFG_*`.
+    pub fn set_area(&mut self, (first, last): (u32, u32), port: Option<u8>) -> Result<(), u32> {
+        let Some(port) = port else {
+            self.areas.remove(&first);
+            return Ok(());
+        };
+        if first == 0 || first > last || port >= self.ports {
+            return Err(WEFT_CFG_BAD);
+        }
+        if self.is_full() && !self.areas.contains_key(&first) {
+            return Err(WEFT_CFG_FULL);
+        }
+        self.areas.insert(first, (last, port));
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.routes.len() + self.areas.len() >= SWITCH_ROUTES
+    }
+
+    /// The port by which `lid` is reached.
+    pub fn route(&self, lid: u32) -> Option<u8> {
+        let area = || {
+            let (_, (last, port)) = self.areas.range(..=lid).next_back()?;
+            (lid <= *last).then_some(*port)
+        };
+        self.routes.get(&lid).copied().or_else(area)
+    }
+
+    /// First LID, last LID and port of all entries, in the order in which they are looked at.
+    pub fn all_routes(&self) -> impl Iterator<Item = (u32, u32, u8)> {
+        let single = self.routes.iter().map(|(lid, port)| (*lid, *lid, *port));
+        single.chain(self.areas.iter().map(|(first, (last, port))| (*first, *last, *port)))
     }
 
     /// Puts a VP of a port into a VH, which may have one VP there, or into none.

@@ -144,9 +144,9 @@ impl Fabric {
             Node::Switch(n) => {
                 let tables = &self.switches[n];
                 status.lid = tables.firmware.as_ref().map_or(0, Firmware::lid);
-                status.routes.extend(tables.routes.iter().map(|(&lid, &port)| RouteStatus {
-                    first: lid,
-                    last: lid,
+                status.routes.extend(tables.all_routes().map(|(first, last, port)| RouteStatus {
+                    first,
+                    last,
                     port,
                     vp: None,
                     own: false,
@@ -253,6 +253,20 @@ impl Fabric {
         Ok(match port {
             Some(port) => format!("LID {lid} by port {port}"),
             None => format!("LID {lid} by no port"),
+        })
+    }
+
+    /// Changes a route table for local ids without routes of their own; tells in words what was done.
+    pub(super) fn set_area(
+        &mut self,
+        switch: usize,
+        (first, last): (u32, u32),
+        port: Option<u8>,
+    ) -> Result<String, u32> {
+        self.switches[switch].set_area((first, last), port)?;
+        Ok(match port {
+            Some(port) => format!("LIDs {first} to {last} by port {port}"),
+            None => format!("LIDs {first} to {last} by no port"),
         })
     }
 

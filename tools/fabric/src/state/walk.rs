@@ -119,7 +119,7 @@ impl Fabric {
     fn switch_route(&self, switch: usize, lid: u32, here: Here) -> Result<(u8, u8), u32> {
         let tables = &self.switches[switch];
         let vh = tables.entered(here.port, here.vp).ok_or(WEFT_STOP_VP)?;
-        let port = *tables.routes.get(&lid).ok_or(WEFT_STOP_ROUTE)?;
+        let port = tables.route(lid).ok_or(WEFT_STOP_ROUTE)?;
         let vp = tables.left(port, vh).ok_or(WEFT_STOP_VP)?;
         Ok((port, vp))
     }

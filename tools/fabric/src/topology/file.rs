@@ -126,6 +126,7 @@ pub fn parse(text: &str) -> Result<Topology, Vec<Problem>> {
             cables: vec![],
             paths: vec![],
             trunks: vec![],
+            trunk_ends: HashMap::new(),
             managers: vec![],
             attests: raw.attests,
         },

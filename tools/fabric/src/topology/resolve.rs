@@ -42,6 +42,9 @@ pub fn resolve(topology: &mut Topology, routes: &[Option<bool>]) -> Result<(), (
         }
     }
     topology.trunks = trunks(topology);
+    let trunks = topology.trunks.iter().enumerate();
+    let ends = trunks.flat_map(|(n, trunk)| [0, 1].map(|side| (trunk.ends[side], (n, side))));
+    topology.trunk_ends = ends.collect();
     topology.paths = vec![];
     for trunk in &topology.trunks {
         let endpoint = |e: &End| match e.node {

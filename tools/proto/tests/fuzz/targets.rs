@@ -23,10 +23,12 @@ use weft_proto::nm::kind::NO_HOST;
 use weft_proto::nm::mastership::Mastership;
 use weft_proto::nm::member::Member;
 use weft_proto::nm::message::Taken;
+use weft_proto::nm::modes::{self, Modes, MAGICS};
 use weft_proto::nm::node::{Effects, Node, Role, There};
 use weft_proto::nm::packet::{Direction, Packet, HEADER_BYTES, MAX_BYTES};
 use weft_proto::nm::path::Path;
 use weft_proto::nm::port;
+use weft_proto::nm::scale::{self, area::MAX_AREA, letter, store::Store, sum, Parts};
 use weft_proto::nm::seal::{self, Origin};
 use weft_proto::nm::table::{self, Slot};
 use weft_proto::protocol::Protocol;
@@ -64,6 +66,7 @@ macro_rules! each_target {
             count_of_a_queue: 200_000, 5;
             access_by_an_stag: 150_000, 15;
             messages_of_a_manager: 10_000, 2000;
+            messages_at_scale: 10_000, 100;
             match_requests: 8_000, 500;
             match_queues: 8_000, 200;
         }
@@ -829,6 +832,128 @@ pub fn messages_of_a_manager(bytes: &[u8]) -> u64 {
             .table()
             .routes()
             .all(|(lid, links, _)| lid != 0 && (1..=32).contains(&links)));
+    }
+    fx.done.sort_unstable();
+    fx.done.dedup();
+    answer(fx.done)
+}
+
+impl modes::Effects for Managed {
+    fn routes(&mut self, first: u32, last: u32, port: Option<u8>) {
+        assert!(first != 0 && first <= last && last < (MAX_AREA + 1) << 8);
+        assert!(port.is_none_or(|port| port < 2), "by a port that is there");
+        self.done.push((7, u8::from(first == last)));
+    }
+    fn grown(&mut self) {
+        self.done.push((8, 0));
+    }
+    fn found(&mut self, _name: &letter::Name) {
+        self.done.push((9, 0));
+    }
+}
+
+/// A list that has room for few.
+struct Few<T>(Vec<T>);
+
+impl<T> Store<T> for Few<T> {
+    fn all(&self) -> &[T] {
+        &self.0
+    }
+    fn all_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+    fn insert(&mut self, at: usize, what: T) -> bool {
+        let room = self.0.len() < 12;
+        if room {
+            self.0.insert(at, what);
+        }
+        room
+    }
+    fn remove(&mut self, at: usize) {
+        self.0.remove(at);
+    }
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+struct Little;
+
+impl scale::Memory for Little {
+    type Routes = Few<scale::entry::Entry>;
+    type Names = Few<letter::Name>;
+    type Holders = Few<scale::directory::Holder>;
+    type Bytes = Vec<u8>;
+    type Peers = Vec<scale::tree::Peer>;
+    type Links = Vec<scale::link::Link>;
+}
+
+/// What neighbours send to a manager of a large fabric: anything, with the right checksum.
+pub fn messages_at_scale(bytes: &[u8]) -> u64 {
+    let mut bytes = Bytes(bytes);
+    let first = bytes.u64();
+    let hwid = if first & 1 == 0 { 20 } else { NO_HOST | 20 };
+    let memory = (vec![Member::NONE; 8], vec![Slot::NONE; 16]);
+    let kept = [vec![0; 64], vec![], vec![]];
+    let small = Node::new(hwid, 1, memory.0, memory.1, kept, vec![]);
+    let parts = Parts::<Little> {
+        routes: Few(vec![]),
+        names: Few(vec![]),
+        holders: Few(vec![]),
+        bytes: vec![0; 64],
+        peers: vec![scale::tree::Peer::NONE; port::PORTS],
+        links: vec![scale::link::Link::DOWN; port::PORTS],
+    };
+    let mut node = Modes::new(small, parts);
+    let mut fx = Managed::default();
+    let up = |peer| port::Port {
+        peer,
+        speed: 3,
+        width: 8,
+        excluded: false,
+    };
+    for (number, peer) in [(0, 10), (1, 30)] {
+        node.port(0, number, up(peer), &mut fx);
+    }
+    let mut now = 0;
+    while !bytes.is_empty() {
+        let how = bytes.u64();
+        now += how & 0x3ff;
+        let by = (how >> 10) as u8 & 1;
+        match (how >> 11) & 0x1f {
+            0 => node.port(now, by, port::Port::NONE, &mut fx),
+            1 => node.port(now, by, up(10 + 20 * u64::from(by)), &mut fx),
+            2 => node.find(now, 30, &mut fx),
+            _ => {}
+        }
+        node.tick(now, &mut fx);
+        let kind = (how >> 16) as usize % 3;
+        let magic = MAGICS[kind];
+        // The version, and what each kind has there.
+        let version = if kind == 0 { 2 } else { 1 };
+        let more = (how >> 24) as u8 & 0xf;
+        let head = [version, more, (how >> 28) as u8 & 1, 0];
+        // Mostly as long as it has to be: a state with a report and a grant, items of routes, a letter.
+        let has = |bit: u8| usize::from(more >> bit & 1);
+        let len = match (how >> 30) & 7 {
+            0 => (how >> 33) as usize % 120,
+            _ if kind == 0 => 32 + 42 * has(1) + 29 * has(2),
+            _ if kind == 1 => 16 + 13 * usize::from(more),
+            _ => [12, 16, 17][(how >> 33) as usize % 3] + usize::from(head[2]),
+        };
+        let (payload, rest) = bytes.0.split_at(bytes.0.len().min(len));
+        bytes.0 = rest;
+        let mut message = [&magic[..], &head, &[0; 4], payload].concat();
+        sum::put(&mut message);
+        node.receive(now, by, &message, &mut fx);
+        assert!(
+            node.role() != Role::Master || hwid == 20,
+            "a master has a host"
+        );
+        assert!(node.lid() < (MAX_AREA + 1) << 8);
+        if let Some(large) = node.large() {
+            fx.done.push((10, large.routes().count() as u8));
+        }
     }
     fx.done.sort_unstable();
     fx.done.dedup();

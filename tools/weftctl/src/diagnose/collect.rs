@@ -375,6 +375,7 @@ fn manager(dir: &Path) -> Option<Manager> {
     let count = |name: &str| number(&dir.join(name)).unwrap_or(0);
     let word = |name: &str| text(&dir.join(name)).unwrap_or_default();
     dir.is_dir().then(|| Manager {
+        mode: word("mode"),
         role: word("role"),
         lid: count("lid"),
         master: word("master"),

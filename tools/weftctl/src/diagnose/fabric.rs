@@ -22,8 +22,12 @@ pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
     let others = port.nodes.iter().filter(|node| !node.own);
     let mut found: Vec<_> = keys.into_iter().collect();
     found.extend(others.filter_map(|node| unreached(&here, port, manager, node)));
-    found.extend(strangers(function, port, manager));
     found.extend(excluded(function, port, manager));
+    // Others are not listed then: they are found when a program connects.
+    if manager.mode == "scale" {
+        return found;
+    }
+    found.extend(strangers(function, port, manager));
     let is_alone = !port.nodes.iter().any(|node| !node.own && node.kind == "host");
     if let (Some(link), false, true) = (at_switch, port.nodes.is_empty(), is_alone) {
         let at = Place::link(&function.address, link.number);

@@ -159,6 +159,7 @@ pub struct Port {
 #[serde(default)]
 #[allow(missing_docs)] // as in Documentation/ABI/testing/sysfs-bus-pci-drivers-weft
 pub struct Manager {
+    pub mode: String,
     pub role: String,
     pub lid: u64,
     pub master: String,

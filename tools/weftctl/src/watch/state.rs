@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 /// Files of a port.
 const PORT: [&str; 4] = ["hwid", "generation", "present", "fabric"];
 /// Those of its manager, in a directory of their own; the driver tells of each.
-const MANAGER: [&str; 8] =
-    ["role", "lid", "master", "term", "nodes", "routes", "hierarchy", "assignments"];
+const MANAGER: [&str; 9] =
+    ["role", "lid", "master", "term", "nodes", "routes", "hierarchy", "assignments", "mode"];
 /// Files of a link; by the first the driver tells of all.
 const LINK: [&str; 8] =
     ["state", "speed", "width", "role", "present", "peer_hwid", "peer_generation", "hello_error"];

@@ -16,12 +16,12 @@ use super::{
     Effects, Entry, Routes, LOOK_MS, REQUEST, WAY,
 };
 
-impl<S: Store<Entry>> Routes<S> {
+impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
     /// Returns the ports by which a destination is told.
     pub(super) fn scope(&self, key: Key, wide: bool) -> u16 {
         let within = key.its_area();
         let mut mask = 0;
-        for (link, port) in self.links.iter().zip(0u8..) {
+        for (link, port) in self.links.as_ref().iter().zip(0u8..) {
             let inside = link.lid != 0 && area(link.lid) == within && area(self.lid) == within;
             if link.theirs.is_some() && (key.is_area() || wide || inside) {
                 mask |= bit(port);
@@ -37,7 +37,7 @@ impl<S: Store<Entry>> Routes<S> {
         };
         let new = ports & !*due;
         *due |= ports;
-        for (link, port) in self.links.iter_mut().zip(0u8..) {
+        for (link, port) in self.links.as_mut().iter_mut().zip(0u8..) {
             link.due += u32::from(new & bit(port) != 0);
         }
     }
@@ -65,7 +65,7 @@ impl<S: Store<Entry>> Routes<S> {
 
     /// Counts anew what is due at each link.
     pub(super) fn count_due(&mut self) {
-        for (link, port) in self.links.iter_mut().zip(0u8..) {
+        for (link, port) in self.links.as_mut().iter_mut().zip(0u8..) {
             let entries = self.entries.all().iter();
             let due = entries
                 .flat_map(|e| e.due)
@@ -90,7 +90,7 @@ impl<S: Store<Entry>> Routes<S> {
             return;
         };
         let before = entry.way;
-        let links = &self.links;
+        let links = self.links.as_ref();
         let cost = |port: u8| links.get(usize::from(port)).and_then(Link::both);
         if here {
             if entry.wants != 0 && is_newer(entry.wanted, entry.way.seq) {

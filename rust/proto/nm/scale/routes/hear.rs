@@ -6,13 +6,14 @@ use super::{
     super::{
         area::Key,
         entry::{bit, is_newer, Way, NOWHERE},
+        link::Link,
         store::Store,
         update::{Item, Says, Update, INF, ITEMS},
     },
     Effects, Entry, Routes, LOOK_MS, REQUEST, WAY,
 };
 
-impl<S: Store<Entry>> Routes<S> {
+impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
     /// Takes a message from the neighbour at `port`. To be followed by [`Self::tick`].
     pub fn receive(&mut self, now: u64, port: u8, bytes: &[u8], fx: &mut impl Effects) {
         let mut items = [Item::NONE; ITEMS];

@@ -14,7 +14,7 @@ use super::{
     own, Effects, Entry, Routes, APART_MS, LOOK_MS, PART, PARTED, REQUEST,
 };
 
-impl<S: Store<Entry>> Routes<S> {
+impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
     /// Returns the lowest local id of this node's part of its area, without the bits of the area.
     pub(super) fn anchor(&self) -> u8 {
         let all = self.entries.all();
@@ -72,7 +72,7 @@ impl<S: Store<Entry>> Routes<S> {
         self.look = None;
         let mut again = false;
         for at in 0..self.entries.all().len() {
-            let links = &self.links;
+            let links = self.links.as_ref();
             let cost = |port: u8| links.get(usize::from(port)).and_then(Link::both);
             let Some(entry) = self.entries.all_mut().get_mut(at) else {
                 break;

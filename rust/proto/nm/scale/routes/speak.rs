@@ -9,17 +9,23 @@ use super::{
         super::{packet::MAX_BYTES, port::PORTS},
         area::Key,
         entry::bit,
+        link::Link,
         store::Store,
         update::{Item, Says, Update, INF, ITEMS},
     },
     Effects, Entry, Routes, PART, REQUEST, WAY,
 };
 
-impl<S: Store<Entry>> Routes<S> {
+impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
     /// Sends what is due.
     pub(super) fn speak(&mut self, now: u64, fx: &mut impl Effects) {
         for port in 0..PORTS as u8 {
-            let Some(link) = self.links.get(usize::from(port)).filter(|link| link.up) else {
+            let Some(link) = self
+                .links
+                .as_ref()
+                .get(usize::from(port))
+                .filter(|link| link.up)
+            else {
                 continue;
             };
             let (ready, owes) = (link.is_ready(), link.owes);
@@ -67,7 +73,7 @@ impl<S: Store<Entry>> Routes<S> {
     ) -> usize {
         let mask = bit(port);
         let (all, mut count) = (self.entries.all().len(), 0);
-        let Some(link) = self.links.get(usize::from(port)).copied() else {
+        let Some(link) = self.links.as_ref().get(usize::from(port)).copied() else {
             return 0;
         };
         let (mut due, mut place) = (link.due, link.place);

@@ -9,7 +9,7 @@ use super::{
         group::{choose, gather, Group, LIMITS},
         state::{Grant, Report},
     },
-    Effects, Tree,
+    Effects, Peer, Tree,
 };
 
 /// Areas that fabrics use while they are small.
@@ -20,7 +20,7 @@ fn scatter(hwid: u64) -> u32 {
     (hwid.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32
 }
 
-impl Tree {
+impl<P: AsRef<[Peer]> + AsMut<[Peer]>> Tree<P> {
     /// Gives children that come later, with few nodes without an id, some of the spare ids: half of them are for
     /// the nodes that may come after these.
     pub(super) fn give_spares(&mut self) {
@@ -28,8 +28,13 @@ impl Tree {
             return;
         }
         let limit = LIMITS.len() - 1;
-        for port in 0..self.peers.len() {
-            let Some(peer) = self.peers.get(port).filter(|peer| self.is_child(peer)) else {
+        for port in 0..self.peers.as_ref().len() {
+            let Some(peer) = self
+                .peers
+                .as_ref()
+                .get(port)
+                .filter(|peer| self.is_child(peer))
+            else {
                 continue;
             };
             let (number, next) = (peer.number, self.next);
@@ -61,7 +66,7 @@ impl Tree {
 
     /// Gives ids to all nodes below a child that have none: it does not report these again.
     pub(super) fn give(&mut self, port: usize, grant: Grant) {
-        let Some(peer) = self.peers.get_mut(port) else {
+        let Some(peer) = self.peers.as_mut().get_mut(port) else {
             return;
         };
         peer.granted = Some(grant);
@@ -136,7 +141,7 @@ impl Tree {
         let grant = match self.parent {
             None => self.grant_all(report),
             Some(port) => {
-                let parent = self.peers.get(usize::from(port));
+                let parent = self.peers.as_ref().get(usize::from(port));
                 let parent = parent.filter(|parent| parent.state.mastership == self.mastership);
                 // The grant has to answer this report, not a former one.
                 let parent = parent.filter(|parent| parent.told.report.as_ref() == Some(report));
@@ -161,7 +166,7 @@ impl Tree {
         let state = self.parent.and_then(|port| self.state(port));
         let parent = self
             .parent
-            .and_then(|port| self.peers.get_mut(usize::from(port)));
+            .and_then(|port| self.peers.as_mut().get_mut(usize::from(port)));
         if let (Some(state), Some(parent)) = (state, parent) {
             parent.told = state;
         }
@@ -189,7 +194,7 @@ impl Tree {
             let mut grant = Grant {
                 open: group.open,
                 areas: group.areas,
-                answers: self.peers.get(port).map_or(0, |peer| peer.number),
+                answers: self.peers.as_ref().get(port).map_or(0, |peer| peer.number),
                 ..*grant
             };
             let open = u32::from(group.open);
@@ -208,7 +213,11 @@ impl Tree {
             }
             grant.area = next;
             next += group.areas;
-            let fresh = self.peers.get(port).and_then(|peer| peer.state.report);
+            let fresh = self
+                .peers
+                .as_ref()
+                .get(port)
+                .and_then(|peer| peer.state.report);
             if fresh.is_some_and(|report| report.fresh != 0) {
                 self.give(port, grant);
             }

@@ -12,7 +12,7 @@ use super::{
     Peer, Tree,
 };
 
-impl Tree {
+impl<P: AsRef<[Peer]> + AsMut<[Peer]>> Tree<P> {
     /// Returns whether the neighbour at a port is a child.
     pub(super) fn is_child(&self, peer: &Peer) -> bool {
         peer.up && peer.state.mastership == self.mastership && peer.state.child
@@ -21,7 +21,7 @@ impl Tree {
     /// Returns the groups below, for one of [`LIMITS`].
     pub(super) fn below(&self, limit: usize) -> [Option<Group>; PORTS] {
         let mut below = [None; PORTS];
-        for (place, peer) in below.iter_mut().zip(&self.peers) {
+        for (place, peer) in below.iter_mut().zip(self.peers.as_ref()) {
             let report = peer.state.report.as_ref().filter(|_| self.is_child(peer));
             *place = report.and_then(|report| report.groups.get(limit)).copied();
         }
@@ -29,7 +29,7 @@ impl Tree {
     }
 
     /// Returns the report on the nodes below, if all children have reported.
-    pub(super) fn report(&mut self) -> Option<Report> {
+    pub(super) fn report(&self) -> Option<Report> {
         let has_id = self.lid != 0;
         let mut all = Report {
             total: 1,
@@ -40,7 +40,7 @@ impl Tree {
         if has_id {
             all.next = all.next.max(area(self.lid) + 1);
         }
-        for (port, peer) in (0u8..).zip(&self.peers) {
+        for (port, peer) in (0u8..).zip(self.peers.as_ref()) {
             if !peer.up || self.parent == Some(port) {
                 continue;
             }
