@@ -5,7 +5,7 @@
 # two hosts over ivshmem. `alone` boots machines of its own.
 ORDER = [
     "selftests", "kunit", "slots", "transfer", "library", "loopback", "clients", "sockets", "matching", "libfabric", "net", "programs", "run", "postgres", "nbd", "fabtests", "mpi", "mpich", "vsock", "verbs", "trace", "pool", "fences",
-    "links", "events", "far", "reach", "storm", "forged", "keys", "hostile", "raw", "quiesced", "fabric",
+    "links", "events", "far", "reach", "scale", "storm", "forged", "keys", "hostile", "raw", "quiesced", "fabric",
     "hotplug", "multiroot", "hierarchy", "assign", "unfulfilled", "endpoints", "rerouted", "lifecycle", "death", "faults",
     "errors", "iommu", "diagnose", "functions", "sriov", "beyond", "rates", "power", "migration", "moments", "live",
     "sleep", "ivshmem", "alone",
