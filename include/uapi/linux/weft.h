@@ -1307,7 +1307,7 @@ struct weft_vf_migrate {
 #define WEFT_NODE_KNOWN		(1 << 0)	/* it answers; else a neighbour names it */
 #define WEFT_NODE_SELF		(1 << 1)	/* the node of this port */
 #define WEFT_NODE_MASTER	(1 << 2)	/* the master of the fabric */
-#define WEFT_NODE_SCALE		(1 << 3)	/* it lists no others: they are found by hardware id */
+#define WEFT_NODE_SCALE		(1 << 3)	/* lists no others: see manager/mode */
 
 #define WEFT_FABRIC_PORTS	16	/* ports that are told of a node */
 #define WEFT_FABRIC_HOPS	32	/* links of the longest way */

@@ -934,7 +934,7 @@ pub fn messages_at_scale(bytes: &[u8]) -> u64 {
         let more = (how >> 24) as u8 & 0xf;
         let head = [version, more, (how >> 28) as u8 & 1, 0];
         // Mostly as long as it has to be: a state with a report and a grant, items of routes, a letter.
-        let has = |bit: u8| usize::from(more >> bit & 1);
+        let has = |bit: u8| usize::from((more >> bit) & 1);
         let len = match (how >> 30) & 7 {
             0 => (how >> 33) as usize % 120,
             _ if kind == 0 => 32 + 42 * has(1) + 29 * has(2),

@@ -705,7 +705,7 @@ static void balance(struct program *p)
  * go both ways. In rounds, until so many are sent; each time so many more of one kind than of the
  * other.
  */
-static void there_and_back(struct __test_metadata *_metadata, FIXTURE_DATA(handing) *self,
+static void there_and_back(struct __test_metadata *_metadata, struct _test_data_handing *self,
 			   uint8_t *slab, unsigned int ahead, unsigned int most)
 {
 	struct program *p = calloc(1, sizeof(*p));
