@@ -17,9 +17,10 @@ use crate::{
     hw::Part,
     proto::{
         payload::Payload,
-        ring::{Message, Next, Receiver, SendError, Sender},
+        ring::{self, Message, Next, Receiver, SendError, Sender},
     },
     sys::{
+        client::{Short, SHORT_BYTES},
         errno::{EMSGSIZE, ENODATA, EPROTO},
         ext::weft_chan_user,
         file::events,
@@ -31,6 +32,8 @@ use kernel::{
     prelude::*,
     sync::{Arc, SpinLock},
 };
+
+const _: () = assert!(SHORT_BYTES == ring::SHORT_BYTES);
 
 /// Memory for [`Sender`].
 struct Starts(KVVec<u64>);
@@ -114,6 +117,22 @@ impl KernelEnd {
         })
     }
 
+    /// Sends short messages, as many as there is room for: returns how many, 1 at least. Errors as [`Self::send`].
+    pub(crate) fn send_short(&self, all: &[Short]) -> Result<usize> {
+        let mut sent = 0;
+        let put = self.put(false, |sender, own, peer| {
+            while let Some(next) = all.get(sent) {
+                sender.send_short(own, peer, next.payload(), next.tag)?;
+                sent += 1;
+            }
+            Ok(())
+        });
+        match sent {
+            0 => put.map(|()| 0),
+            _ => Ok(sent),
+        }
+    }
+
     /// Sends that no more will be sent. Errors as [`Self::send`].
     pub(crate) fn finish(&self) -> Result {
         self.put(false, |sender, own, peer| sender.finish(own, peer))
@@ -122,7 +141,7 @@ impl KernelEnd {
     fn put(
         &self,
         more: bool,
-        put: impl Fn(&mut Sender<Starts>, &Part<'_>, &Part<'_>) -> Result<(), SendError>,
+        mut put: impl FnMut(&mut Sender<Starts>, &Part<'_>, &Part<'_>) -> Result<(), SendError>,
     ) -> Result {
         let mut sender = self.sender.try_lock().ok_or(EBUSY)?;
         let port = self.node.port()?;
@@ -203,26 +222,38 @@ impl KernelEnd {
         }
         let port = self.node.port()?;
         let access = Access::new(&self.channel, &**port)?;
-        let (own, peer) = (access.own(), access.peer());
+        let message = self.find(&mut incoming.receiver, &access.own(), &access.peer(), arms)?;
+        incoming.now = Some(message);
+        Ok((message.tag, message.len))
+    }
+
+    fn find(
+        &self,
+        receiver: &mut Receiver,
+        own: &Part<'_>,
+        peer: &Part<'_>,
+        arms: bool,
+    ) -> Result<Message> {
         // As in `put`.
         for _ in 0..2 {
-            // Before the look: what was sent before the peer closed has come by then.
-            let closed = self.channel.state() == State::PeerClosed;
-            let receiver = &mut incoming.receiver;
-            match receiver.peek(&own, &peer).map_err(|_| EPROTO)? {
-                Next::Message(message) => {
-                    incoming.now = Some(message);
-                    return Ok((message.tag, message.len));
-                }
+            match receiver.peek(own, peer).map_err(|_| EPROTO)? {
+                Next::Message(message) => return Ok(message),
                 Next::End => return Err(ENODATA.into()),
-                Next::Nothing if closed => return Err(EPIPE),
                 Next::Nothing => {}
+            }
+            // What was sent before the peer closed has come by then: it is looked for once more.
+            if self.channel.state() == State::PeerClosed {
+                return match receiver.peek(own, peer).map_err(|_| EPROTO)? {
+                    Next::Message(message) => Ok(message),
+                    Next::End => Err(ENODATA.into()),
+                    Next::Nothing => Err(EPIPE),
+                };
             }
             if arms {
                 // The peer may wait for the last of its credit.
-                receiver.flush(&peer);
+                receiver.flush(peer);
             }
-            if receiver.needs_kick(&own, &peer) {
+            if receiver.needs_kick(own, peer) {
                 self.kick();
             }
             if !arms {
@@ -234,6 +265,45 @@ impl KernelEnd {
             }
         }
         Err(EAGAIN)
+    }
+
+    /// Takes short messages out, the next ones, as many as have come and `to` has room for: returns how many. None: the
+    /// next one is longer; it is that of [`Self::next`]. With `looks` the waiters are not woken when one comes. Errors as
+    /// [`Self::next`].
+    pub(crate) fn take(&self, to: &mut [Short], looks: bool) -> Result<usize> {
+        let mut incoming = self.incoming.try_lock().ok_or(EBUSY)?;
+        let Incoming { receiver, now } = &mut *incoming;
+        let port = self.node.port()?;
+        let access = Access::new(&self.channel, &**port)?;
+        let (own, peer) = (access.own(), access.peer());
+        let mut taken = 0;
+        for place in to {
+            let next = match *now {
+                Some(message) => Ok(message),
+                None => self.find(receiver, &own, &peer, !looks && taken == 0),
+            };
+            let message = match next {
+                Ok(message) => message,
+                // Found again.
+                Err(_) if taken > 0 => break,
+                Err(e) => return Err(e),
+            };
+            let Some(room) = place.room(message.tag, message.len) else {
+                *now = Some(message);
+                break;
+            };
+            receiver.copy(&own, &message, 0, room);
+            *now = None;
+            receiver.take(&message);
+            taken += 1;
+        }
+        if taken > 0 {
+            receiver.settle(&peer);
+            if receiver.needs_kick(&own, &peer) {
+                self.kick();
+            }
+        }
+        Ok(taken)
     }
 
     /// Copies a part of the message that [`Self::next`] has returned, from byte `from` on. `ENODATA`: it has

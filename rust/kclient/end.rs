@@ -39,6 +39,10 @@ impl client::Channel for End {
         self.end.send(&payload::Pieces(pieces), tag, more)
     }
 
+    fn send_short(&self, all: &[client::Short]) -> Result<usize> {
+        self.end.send_short(all)
+    }
+
     fn finish(&self) -> Result {
         self.end.finish()
     }
@@ -53,6 +57,10 @@ impl client::Channel for End {
 
     fn look(&self) -> Result<(u64, u32)> {
         self.end.look()
+    }
+
+    fn take(&self, to: &mut [client::Short], looks: bool) -> Result<usize> {
+        self.end.take(to, looks)
     }
 
     fn read(&self, from: usize, to: &mut [u8]) -> Result {

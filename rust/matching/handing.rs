@@ -155,7 +155,7 @@ impl Interface {
         let status = stored.map_or_else(errno, |()| 0);
         match receipt.is_rendezvous() {
             true => self.answer_with(&header, Body::Taken),
-            false => self.answer(&header, status, receipt.length),
+            false => self.say_end(worker, &header, status, receipt.length),
         }
         let mut event = self.of_given(&header, status);
         if receipt.unlinked {

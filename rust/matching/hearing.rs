@@ -18,7 +18,8 @@ impl Interface {
     pub(super) fn heed(&self, peer: &Arc<Peer>, what: &Envelope, payload: &Payload<'_>) -> Result {
         let mut state = self.state.lock();
         match what.body {
-            Body::Put(_) | Body::Get(_) | Body::Atomic(..) | Body::Gone => {}
+            Body::Eager(_) | Body::Put(_) | Body::Get(_) | Body::Atomic(..) | Body::Gone => {}
+            Body::Stored => state.stored(peer, what),
             Body::Taken => {
                 if let Some((_, operation)) = state.operation(peer, what) {
                     if operation.phase == Phase::Sent {

@@ -10,6 +10,7 @@ use super::{
     peer::{Payload, Peer},
     rings::{Counts, Ring, Rings, Shape},
     state::{Arrival, State},
+    stored::Stored,
     to::{Asked, To},
     CHUNK, CHUNKS, EAGER,
 };
@@ -66,6 +67,8 @@ pub(super) struct Worker {
     pub(super) giving: bool,
     /// The program had messages whose initiators wait.
     pub(super) handed: bool,
+    /// What is stored, and its source is to be told.
+    pub(super) stored: Option<Stored>,
 }
 
 /// A matching interface.
@@ -273,6 +276,7 @@ impl Open {
             later: None,
             giving: false,
             handed: false,
+            stored: None,
         };
         let entered = Entered::new(matching)?;
         let needs = Needs {

@@ -235,8 +235,7 @@ impl Matcher {
             return Err(EPROTO.into());
         }
         let peer = self.peer_of(attr.peer)?;
-        peer.accept(Connected::attach(&peer, waiters, channel)?);
-        Ok(())
+        peer.accept(Connected::attach(&peer, waiters, channel)?)
     }
 
     /// Calls `f` with the hosts that tasks look at.
@@ -351,6 +350,7 @@ impl Matcher {
         let bytes = payload.bytes as u64;
         let (op, said, change) = match what.body {
             // All of it comes at once, or nothing.
+            Body::Eager(said) => (Op::Put, said, None),
             Body::Put(said) if bytes == said.length || bytes == 0 => (Op::Put, said, None),
             Body::Get(said) if bytes == 0 => (Op::Get, said, None),
             Body::Atomic(said, how) => {
@@ -418,7 +418,7 @@ impl Above for Matcher {
         let interface = self.lists.lock().find(&what.to);
         let unknown = || peer.reply(&what.unknown(bindings::ENXIO as u8));
         match (interface, what.body) {
-            (found, Body::Put(_) | Body::Get(_) | Body::Atomic(..)) => {
+            (found, Body::Eager(_) | Body::Put(_) | Body::Get(_) | Body::Atomic(..)) => {
                 match found.filter(|_| what.to.generation != 0) {
                     Some(interface) => self.arrive(peer, &*interface, what, payload)?,
                     None => unknown(),

@@ -46,6 +46,7 @@ mod rings;
 mod rounds;
 mod serve;
 mod state;
+mod stored;
 mod supply;
 mod target;
 mod to;

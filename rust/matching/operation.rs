@@ -98,7 +98,12 @@ impl Operation {
     /// the ring the program has named none.
     pub(super) fn is_read(&self) -> bool {
         let is_sent = matches!(self.phase, Phase::Sent | Phase::Taken);
-        self.op == Op::Put && is_sent && (self.payload as u64) < self.length
+        self.op == Op::Put && is_sent && !self.is_eager()
+    }
+
+    /// Returns whether it is a message whose bytes go with it, all of them.
+    pub(super) fn is_eager(&self) -> bool {
+        self.op == Op::Put && self.payload as u64 == self.length
     }
 
     /// Returns the body of the request for the target. With `first` all requests of this flow before it are
@@ -115,6 +120,7 @@ impl Operation {
         match self.op {
             Op::Get => Body::Get(message),
             Op::Atomic | Op::Fetch => Body::Atomic(message, self.change),
+            _ if self.offset.is_none() && self.is_eager() => Body::Eager(message),
             _ => Body::Put(message),
         }
     }

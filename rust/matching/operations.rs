@@ -71,6 +71,35 @@ impl State {
         }
     }
 
+    /// Takes what a target has said of a message, that it is stored: so are those before it whose bytes went with them.
+    pub(super) fn stored(&mut self, peer: &Arc<Peer>, what: &Envelope) {
+        let Some((_, operation)) = self.operation(peer, what) else {
+            return;
+        };
+        let (Some(to), last) = (operation.to.clone(), operation.sequence) else {
+            return;
+        };
+        for n in self.operations.used() {
+            let Some(operation) = self.operations.get_mut(n) else {
+                continue;
+            };
+            // Of those that were refused, or not sent, it says nothing.
+            let is_meant = operation.phase == Phase::Sent
+                && last.wrapping_sub(operation.sequence) < OPERATIONS as u32
+                && operation.is_eager()
+                && operation.is_to(&to);
+            if !is_meant {
+                continue;
+            }
+            if let Some(id) = operation.id.take() {
+                self.pending.complete(id);
+            }
+            operation.phase = Phase::Over(0, operation.length);
+            self.over.insert(n);
+        }
+        self.acknowledge(&to, last);
+    }
+
     /// Ends operations whose target is closed. Returns whether there were any.
     pub(super) fn end_of(&mut self, is_closed: &dyn Fn(&To) -> bool) -> bool {
         let mut any = false;

@@ -18,9 +18,9 @@
 
 use super::{polled::Polled, REPLIES};
 use crate::{
-    proto::envelope::{Envelope, BYTES, WORDS},
+    proto::envelope::{Envelope, BEHIND},
     sys::{
-        client::{Channel, Pieces},
+        client::{Channel, Pieces, Short},
         errno::{ECONNRESET, ENOTCONN, EPROTO},
         ext::{self, weft_channel_attr, weft_destination},
         waitq::{Callback, Deadline, WaitQueue, Woken},
@@ -45,8 +45,9 @@ const CELLS: u32 = 256;
 const BULK: u32 = 128 << 10;
 /// How long to wait for an answer to a connection, and for peers to end their sessions.
 pub(super) const TIMEOUT_MS: Msecs = 2000;
-/// Envelopes that are taken in one run.
+/// Messages that are taken in one run, and short ones at once.
 const BUDGET: usize = 64;
+const TAKEN: usize = 16;
 /// How long a host is left to the tasks that look for what it sends, after the last one has looked.
 const LEFT: Jiffies = 2;
 
@@ -97,49 +98,82 @@ pub(super) fn is_for_envelopes(attr: &weft_channel_attr) -> bool {
 /// Answers that wait for room, in order.
 struct Replies {
     /// [`REPLIES`] places.
-    places: KVVec<[u64; WORDS]>,
+    places: KVVec<Short>,
     first: usize,
     count: usize,
 }
 
 impl Replies {
-    fn push(&mut self, words: [u64; WORDS]) -> bool {
+    /// Returns false if there is no place.
+    fn push(&mut self, what: &Envelope) -> bool {
         let at = (self.first + self.count) % REPLIES;
-        match self.places.get_mut(at) {
-            Some(place) if self.count < REPLIES => {
-                *place = words;
-                self.count += 1;
-                true
-            }
-            _ => false,
-        }
+        let place = self.places.get_mut(at);
+        let Some(place) = place.filter(|_| self.count < REPLIES) else {
+            return false;
+        };
+        self.count += 1;
+        fill(place, what, &[])
     }
 
-    fn next(&self) -> Option<[u64; WORDS]> {
-        let first = self.places.get(self.first).copied();
-        first.filter(|_| self.count > 0)
+    /// Returns the first ones that are behind each other in memory.
+    fn next(&self) -> &[Short] {
+        let end = (self.first + self.count).min(REPLIES);
+        self.places.get(self.first..end).unwrap_or(&[])
     }
 
-    fn pop(&mut self) {
-        self.first = (self.first + 1) % REPLIES;
-        self.count = self.count.saturating_sub(1);
+    fn pop(&mut self, count: usize) {
+        self.first = (self.first + count) % REPLIES;
+        self.count = self.count.saturating_sub(count);
     }
+}
+
+/// Makes a short message of an envelope and its payload. Returns false if it is too long for one.
+fn fill(place: &mut Short, what: &Envelope, payload: &[u8]) -> bool {
+    let encoded = what.encode();
+    let behind = encoded.behind();
+    let Some(bytes) = place.room(encoded.first(), (8 * behind.len() + payload.len()) as u32) else {
+        return false;
+    };
+    let mut places = bytes.chunks_exact_mut(8);
+    // All words first: what is left are bytes.
+    for (to, word) in Iterator::zip(places.by_ref().take(behind.len()), behind) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    if let Some(rest) = bytes.get_mut(8 * behind.len()..) {
+        rest.copy_from_slice(payload);
+    }
+    true
 }
 
 /// What a peer has sent, behind its envelope.
 pub(super) struct Payload<'a> {
-    channel: &'a dyn Channel,
+    place: Place<'a>,
     pub(super) bytes: usize,
+}
+
+enum Place<'a> {
+    /// Behind so many bytes of the message that is next.
+    Channel(&'a dyn Channel, usize),
+    Here(&'a [u8]),
 }
 
 impl Payload<'_> {
     /// Copies it; `to` is as long as it is.
     pub(super) fn read(&self, to: &mut [u8]) -> Result {
-        match to.is_empty() {
-            true => Ok(()),
-            false => self.channel.read(BYTES, to),
+        match self.place {
+            _ if to.is_empty() => {}
+            Place::Channel(channel, from) => channel.read(from, to)?,
+            Place::Here(bytes) => to.copy_from_slice(bytes.get(..to.len()).ok_or(EPROTO)?),
         }
+        Ok(())
     }
+}
+
+/// An end by which a host sends, and memory for what is taken out there.
+struct Incoming {
+    connected: Connected,
+    /// [`TAKEN`] of them.
+    taken: KVVec<Short>,
 }
 
 /// What a host needs of what all hosts of a port belong to.
@@ -167,7 +201,7 @@ pub(super) struct Peer {
     pub(super) number: u32,
     above: Arc<dyn Above>,
     #[pin]
-    incoming: Mutex<Option<Connected>>,
+    incoming: Mutex<Option<Incoming>>,
     #[pin]
     outgoing: Mutex<Option<Connected>>,
     #[pin]
@@ -212,7 +246,7 @@ impl WorkItem for Peer {
 impl Peer {
     pub(super) fn new(above: Arc<dyn Above>, hwid: u64, number: u32) -> Result<Arc<Self>> {
         let replies = Replies {
-            places: KVVec::from_elem([0; WORDS], REPLIES, GFP_KERNEL)?,
+            places: KVVec::from_elem(Short::EMPTY, REPLIES, GFP_KERNEL)?,
             first: 0,
             count: 0,
         };
@@ -263,6 +297,14 @@ impl Peer {
     /// Sends an envelope with payload. `ENOTCONN`: there is no connection yet. `EAGAIN`: there is no room. In both
     /// cases all interfaces are rung when that has changed. `ECONNRESET`: the session is over, or another one.
     pub(super) fn send(self: &Arc<Self>, epoch: u32, what: &Envelope, payload: &[u8]) -> Result {
+        self.send_by(epoch, |connected| transmit(connected, what, payload))
+    }
+
+    fn send_by<T>(
+        self: &Arc<Self>,
+        epoch: u32,
+        send: impl Fn(&Connected) -> Result<T>,
+    ) -> Result<T> {
         let outgoing = self.outgoing.lock();
         if self.epoch() != epoch || self.closed.load(Relaxed) {
             return Err(ECONNRESET.into());
@@ -272,14 +314,14 @@ impl Peer {
             self.want();
             return Err(ENOTCONN.into());
         };
-        let words = what.encode();
-        let mut sent = transmit(connected, &words, payload);
-        if sent.is_err_and(|e| e == EAGAIN) {
+        let full = |sent: &Result<T>| sent.as_ref().is_err_and(|e| *e == EAGAIN);
+        let mut sent = send(connected);
+        if full(&sent) {
             // What rings when there is room looks at this; there may be some already.
             self.starved.store(true, Relaxed);
-            sent = transmit(connected, &words, payload);
+            sent = send(connected);
         }
-        if sent.is_err_and(|e| e != EAGAIN) {
+        if sent.is_err() && !full(&sent) {
             // The work item finds it out as well, and ends the session: this one, as it does not while the end is
             // locked.
             self.end();
@@ -310,7 +352,7 @@ impl Peer {
         if self.closed.load(Relaxed) {
             return;
         }
-        if !self.replies.lock().push(what.encode()) {
+        if !self.replies.lock().push(what) {
             self.broken.store(self.epoch(), Relaxed);
         } else if self.polled.is_current() {
             // By the task that looks, or when it has not come back.
@@ -321,20 +363,22 @@ impl Peer {
 
     /// Takes what has come, for a task that does so again soon: until then no interrupt tells of more.
     pub(super) fn attend(self: &Arc<Self>) {
-        let Some(incoming) = self.incoming.try_lock() else {
+        let Some(mut incoming) = self.incoming.try_lock() else {
             // The work item is at it.
             return;
         };
         // As long as this is locked, the work item is not cancelled for good.
-        let channel = incoming.as_ref().map(|connected| &*connected.channel);
-        let Some(channel) = channel.filter(|_| !self.closed.load(Relaxed)) else {
+        let Some(incoming) = &mut *incoming else {
             return;
         };
+        if self.closed.load(Relaxed) {
+            return;
+        }
         if self.polled.renew() {
             // To notice that the task does not come back.
             work::again_unbound_in(self, LEFT);
         }
-        if self.take_from(channel, true).is_err() {
+        if self.take_from(incoming, true).is_err() {
             self.end();
         }
     }
@@ -365,8 +409,9 @@ impl Peer {
     }
 
     /// Takes the channel that the peer has made. A former one is over, and with it the session, as with one that the
-    /// peer has closed.
-    pub(super) fn accept(self: &Arc<Self>, connected: Connected) {
+    /// peer has closed. `ENOMEM`: it is closed.
+    pub(super) fn accept(self: &Arc<Self>, connected: Connected) -> Result {
+        let taken = KVVec::from_elem(Short::EMPTY, TAKEN, GFP_KERNEL)?;
         // First: the work item may end the session meanwhile, because of the same channel.
         let epoch = self.epoch();
         if self.has_incoming() || self.over().is_some() {
@@ -374,9 +419,10 @@ impl Peer {
         }
         // Nothing is accepted that would not be closed.
         if !self.closed.load(Relaxed) {
-            *self.incoming.lock() = Some(connected);
+            *self.incoming.lock() = Some(Incoming { connected, taken });
             self.hurry();
         }
+        Ok(())
     }
 
     /// Returns whether it has sent something, or may have been sent something.
@@ -475,20 +521,32 @@ impl Peer {
 
     /// Takes what has come, some of it. Returns whether there is more, or the session that is over.
     fn take(self: &Arc<Self>, looks: bool) -> core::result::Result<bool, u32> {
-        let incoming = self.incoming.lock();
+        let mut incoming = self.incoming.lock();
         // It does not change while an end is locked.
         let epoch = self.epoch();
-        match &*incoming {
-            Some(connected) => self
-                .take_from(&*connected.channel, looks)
-                .map_err(|_| epoch),
+        match &mut *incoming {
+            Some(incoming) => self.take_from(incoming, looks).map_err(|_| epoch),
             None => Ok(false),
         }
     }
 
-    fn take_from(self: &Arc<Self>, channel: &dyn Channel, looks: bool) -> Result<bool> {
-        for _ in 0..BUDGET {
-            match self.take_one(channel, looks) {
+    fn take_from(self: &Arc<Self>, incoming: &mut Incoming, looks: bool) -> Result<bool> {
+        let Incoming { connected, taken } = incoming;
+        let channel = &*connected.channel;
+        let mut left = BUDGET;
+        while left > 0 {
+            let some = match channel.take(taken, looks) {
+                Ok(0) => {
+                    left -= 1;
+                    self.take_long(channel)
+                }
+                Ok(count) => {
+                    left = left.saturating_sub(count);
+                    self.hear_all(taken.get(..count).unwrap_or(&[]))
+                }
+                Err(e) => Err(e),
+            };
+            match some {
                 Ok(()) => {}
                 Err(e) if e == EAGAIN => return Ok(false),
                 Err(e) => return Err(e),
@@ -497,22 +555,34 @@ impl Peer {
         Ok(true)
     }
 
-    /// Takes the next message. `EAGAIN`: there is none, or the channel is quiesced; then the message comes again.
-    fn take_one(self: &Arc<Self>, channel: &dyn Channel, looks: bool) -> Result {
-        let (_, bytes) = if looks {
-            channel.look()?
-        } else {
-            channel.next()?
-        };
-        let mut raw = [0; BYTES];
-        let bytes = (bytes as usize).checked_sub(BYTES).ok_or(EPROTO)?;
-        channel.read(0, &mut raw)?;
-        let mut words = [0; WORDS];
-        for (word, raw) in words.iter_mut().zip(raw.chunks_exact(8)) {
-            *word = raw.try_into().map_or(0, u64::from_le_bytes);
+    /// Gives messages that were taken out to what they are for.
+    fn hear_all(self: &Arc<Self>, all: &[Short]) -> Result {
+        for next in all {
+            let whole = next.payload();
+            let (envelope, at) = Envelope::decode(next.tag, whole, whole.len()).ok_or(EPROTO)?;
+            let bytes = whole.get(at..).unwrap_or(&[]);
+            let payload = Payload {
+                place: Place::Here(bytes),
+                bytes: bytes.len(),
+            };
+            self.above.hear(self, &envelope, &payload)?;
         }
-        let envelope = Envelope::decode(&words).ok_or(EPROTO)?;
-        let payload = Payload { channel, bytes };
+        Ok(())
+    }
+
+    /// Takes the next message, which is no short one. `EAGAIN`: there is none, or the channel is quiesced; then the message
+    /// comes again.
+    fn take_long(self: &Arc<Self>, channel: &dyn Channel) -> Result {
+        let (tag, bytes) = channel.look()?;
+        let bytes = bytes as usize;
+        let mut raw = [0; BEHIND];
+        let seen = raw.get_mut(..bytes.min(BEHIND)).ok_or(EPROTO)?;
+        channel.read(0, seen)?;
+        let (envelope, at) = Envelope::decode(tag, seen, bytes).ok_or(EPROTO)?;
+        let payload = Payload {
+            place: Place::Channel(channel, at),
+            bytes: bytes - at,
+        };
         self.above.hear(self, &envelope, &payload)?;
         channel.consume()
     }
@@ -532,11 +602,14 @@ impl Peer {
 
     fn answer_by(&self, connected: &Connected) -> Result {
         loop {
-            let Some(words) = self.replies.lock().next() else {
+            let mut replies = self.replies.lock();
+            let next = replies.next();
+            if next.is_empty() {
                 break;
-            };
-            transmit(connected, &words, &[])?;
-            self.replies.lock().pop();
+            }
+            // Nothing there sleeps, or calls this.
+            let sent = connected.channel.send_short(next)?;
+            replies.pop(sent);
         }
         if self.ending.load(Relaxed) {
             connected.channel.finish()?;
@@ -595,12 +668,19 @@ impl Peer {
 }
 
 /// Puts an envelope and its payload into a channel.
-fn transmit(connected: &Connected, words: &[u64; WORDS], payload: &[u8]) -> Result {
-    let mut raw = [0; BYTES];
-    for (raw, word) in raw.chunks_exact_mut(8).zip(words) {
-        raw.copy_from_slice(&word.to_le_bytes());
+fn transmit(connected: &Connected, what: &Envelope, payload: &[u8]) -> Result {
+    let mut short = Short::EMPTY;
+    if fill(&mut short, what, payload) {
+        let short = core::slice::from_ref(&short);
+        return connected.channel.send_short(short).map(|_| ());
     }
-    Pieces::of([&raw, payload], |pieces| {
-        connected.channel.send(pieces, 0, false)
+    let encoded = what.encode();
+    let mut raw = [0; BEHIND];
+    for (to, word) in raw.chunks_exact_mut(8).zip(encoded.behind()) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    let behind = raw.get(..8 * encoded.behind().len()).unwrap_or(&[]);
+    Pieces::of([behind, payload], |pieces| {
+        connected.channel.send(pieces, encoded.first(), false)
     })
 }

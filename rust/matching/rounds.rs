@@ -48,6 +48,9 @@ impl Interface {
             let gave = self.give(worker);
             self.take_command(worker) | carried | gave
         });
+        if !listed {
+            self.say_stored(worker);
+        }
         let relieved = self.relieve();
         let pulled = self.pull(worker);
         let begun = in_a_row(|| self.begin(worker));
@@ -95,6 +98,7 @@ impl Interface {
                 break;
             }
         }
+        self.say_stored(&mut worker);
         worker.called = false;
         let left = core::mem::take(&mut worker.left);
         // The thread knows how long to sleep.
@@ -161,6 +165,7 @@ impl Run for Interface {
             };
         }
         let mut worker = self.worker.lock();
+        self.say_stored(&mut worker);
         if let Some(carry) = worker.now.take() {
             self.state.lock().carry(carry);
         }

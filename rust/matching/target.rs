@@ -230,6 +230,14 @@ impl Interface {
         self.answer_with(header, body);
     }
 
+    /// Says that a message is over that has come with all of its bytes: at once only if they are not all stored.
+    pub(super) fn say_end(&self, worker: &mut Worker, header: &Header, status: u32, length: u64) {
+        match status == 0 && length == header.length {
+            true => self.note_stored(worker, header),
+            false => self.answer(header, status, length),
+        }
+    }
+
     pub(super) fn answer_with(&self, header: &Header, body: Body) {
         if let Some(peer) = self.peer_of(header.source) {
             let source = Source(header.source);
@@ -287,7 +295,7 @@ impl Interface {
         let status = stored.map_or_else(errno, |()| 0);
         match receipt.is_rendezvous() {
             true => self.answer_with(&receipt.header, Body::Taken),
-            false => self.answer(&receipt.header, status, receipt.length),
+            false => self.say_end(worker, &receipt.header, status, receipt.length),
         }
         if receipt.unlinked {
             self.post(worker, &Event::of(Kind::Unlinked, receipt.context, 0));
@@ -315,8 +323,10 @@ impl Interface {
             }
         }
         let length = if status == 0 { receipt.length } else { 0 };
-        if message.is_some() || receipt.is_rendezvous() {
+        if receipt.is_rendezvous() {
             self.answer(header, status, length);
+        } else if message.is_some() {
+            self.say_end(worker, header, status, length);
         }
         let event = Event {
             flags: flags(receipt.unlinked, receipt.is_truncated()),

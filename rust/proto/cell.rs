@@ -38,6 +38,11 @@ pub const TAG_AT: usize = 8;
 /// Offset in a cell of the payload, or of the offset of a bulk payload.
 pub const DATA_AT: usize = 16;
 
+/// Most bytes of a split payload that are in the cell: the first ones.
+pub const SPLIT_BYTES: usize = 40;
+/// Offset in a cell of those, behind the offset of the others.
+pub const SPLIT_AT: usize = DATA_AT + 8;
+
 const KIND_SHIFT: u32 = 32;
 const SEQ_SHIFT: u32 = 40;
 const PHASE: u64 = 1 << 63;
@@ -115,6 +120,8 @@ pub enum Kind {
     Bulk = 2,
     /// The sender will send no more.
     Fin = 3,
+    /// The first [`SPLIT_BYTES`] of the payload are in the cell, the others in the bulk ring. Of kernels alone.
+    Split = 4,
 }
 
 /// The head of a cell, decoded.
@@ -175,14 +182,19 @@ impl Head {
         if (word >> SEQ_SHIFT) & 0xffff != number & 0xffff {
             return Seen::Corrupt(Fault::Sequence);
         }
-        let (kind, most) = match (word >> KIND_SHIFT) & 0xff {
-            1 => (Kind::Inline, INLINE_BYTES as u32),
-            2 => (Kind::Bulk, shape.bulk),
-            3 => (Kind::Fin, 0),
+        let (kind, least, most) = match (word >> KIND_SHIFT) & 0xff {
+            1 => (Kind::Inline, 0, INLINE_BYTES as u32),
+            2 => (Kind::Bulk, 0, shape.bulk),
+            3 => (Kind::Fin, 0, 0),
+            4 => (
+                Kind::Split,
+                SPLIT_BYTES as u32,
+                shape.bulk + SPLIT_BYTES as u32,
+            ),
             _ => return Seen::Corrupt(Fault::Kind),
         };
         let len = word as u32;
-        if len > most {
+        if len < least || len > most {
             return Seen::Corrupt(Fault::Length);
         }
         Seen::Ready(Self { kind, len })
@@ -268,7 +280,13 @@ mod tests {
         assert_eq!(check(2, 0xffff_ffff), Seen::Corrupt(Fault::Length));
         assert!(matches!(check(3, 0), Seen::Ready(_)));
         assert_eq!(check(3, 1), Seen::Corrupt(Fault::Length));
-        for kind in [0, 4, 255] {
+        for len in [40, 41, 104, 8192 + 40] {
+            assert!(matches!(check(4, len), Seen::Ready(_)));
+        }
+        for len in [0, 39, 8192 + 41, 0xffff_ffff] {
+            assert_eq!(check(4, len), Seen::Corrupt(Fault::Length));
+        }
+        for kind in [0, 5, 255] {
             assert_eq!(check(kind, 0), Seen::Corrupt(Fault::Kind));
         }
         for bit in 56..63 {

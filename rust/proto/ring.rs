@@ -22,7 +22,7 @@
 
 use super::cell::{
     bulk_place, Fault, Head, Kind, Seen, Shape, BULK_UNIT, CREDIT_AT, DATA_AT, INLINE_BYTES,
-    RECV_EVENT_AT, SEND_EVENT_AT, TAG_AT,
+    RECV_EVENT_AT, SEND_EVENT_AT, SPLIT_AT, SPLIT_BYTES, TAG_AT,
 };
 use super::{
     fence::Fence,
@@ -121,16 +121,45 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
             payload.store(window, at + DATA_AT);
             self.publish(window, Kind::Inline, bytes);
         } else {
-            let room = bytes.next_multiple_of(BULK_UNIT) as u64;
-            let start = self.place(room);
-            self.reserve(area, start, room)?;
-            let offset = start % u64::from(self.shape.bulk());
+            let offset = self.reserve_bulk(area, bytes)?;
             payload.store(window, self.shape.bulk_at() + offset as usize);
             window.store(at + TAG_AT, tag);
             window.store(at + DATA_AT, offset);
-            self.position = start + room;
             self.publish(window, Kind::Bulk, bytes);
         }
+        Ok(())
+    }
+
+    /// Sends a short message as [`Self::send`] does, but one that does not fit the cell is split: what begins behind its
+    /// first 40 bytes is in a line of its own. `payload` has up to [`SHORT_BYTES`].
+    #[cfg_attr(not(MODULE), allow(dead_code, reason = "of kernels alone"))]
+    pub fn send_short<A: Area, W: Window>(
+        &mut self,
+        area: &A,
+        window: &W,
+        payload: &[u8],
+        tag: u64,
+    ) -> Result<(), SendError> {
+        let Some((first, rest)) = payload
+            .split_at_checked(SPLIT_BYTES)
+            .filter(|_| payload.len() > INLINE_BYTES)
+        else {
+            return self.send(area, window, payload, tag);
+        };
+        if self.finished {
+            return Err(SendError::Finished);
+        }
+        if payload.len() > SHORT_BYTES {
+            return Err(SendError::TooLong(SHORT_BYTES as u32));
+        }
+        let at = self.shape.cell_at(self.produced);
+        let offset = self.reserve_bulk(area, rest.len())?;
+        window.write(self.shape.bulk_at() + offset as usize, rest);
+        // One run of stores, behind the place of the head.
+        window.store(at + TAG_AT, tag);
+        window.store(at + DATA_AT, offset);
+        window.write(at + SPLIT_AT, first);
+        self.publish(window, Kind::Split, payload.len());
         Ok(())
     }
 
@@ -194,6 +223,15 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         Ok(())
     }
 
+    /// Makes sure that a cell is free, and so many bytes of the bulk ring. Returns their offset there.
+    fn reserve_bulk<A: Area>(&mut self, area: &A, bytes: usize) -> Result<u64, SendError> {
+        let room = bytes.next_multiple_of(BULK_UNIT) as u64;
+        let start = self.place(room);
+        self.reserve(area, start, room)?;
+        self.position = start + room;
+        Ok(start % u64::from(self.shape.bulk()))
+    }
+
     /// Returns the credit at which a cell is free, and `room` bytes of the bulk ring from `start` on.
     fn needed(&self, start: u64, room: u64) -> u64 {
         let starts = self.starts.as_ref();
@@ -237,7 +275,12 @@ pub struct Message {
     pub len: u32,
     at: usize,
     room: u32,
+    /// Where its first [`SPLIT_BYTES`] are, if it is split; the others are at `at`.
+    first: Option<usize>,
 }
+
+/// The longest message that is sent by [`Sender::send_short`], in bytes: what is left over of a cell, and a line.
+pub const SHORT_BYTES: usize = SPLIT_BYTES + BULK_UNIT;
 
 /// Result of [`Receiver::peek`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,11 +348,17 @@ impl Receiver {
         area.rmb(Fence::Head);
         self.idle = 0;
         let tag = area.load(at + TAG_AT);
-        let (at, room) = match head.kind {
-            Kind::Inline => (at + DATA_AT, 0),
+        let (at, room, first) = match head.kind {
+            Kind::Inline => (at + DATA_AT, 0, None),
             Kind::Bulk => {
                 let offset = area.load(at + DATA_AT);
-                (bulk_place(offset, head.len, self.shape)?, head.len)
+                (bulk_place(offset, head.len, self.shape)?, head.len, None)
+            }
+            Kind::Split => {
+                let offset = area.load(at + DATA_AT);
+                let rest = head.len - SPLIT_BYTES as u32;
+                let place = bulk_place(offset, rest, self.shape)?;
+                (place, rest, Some(at + SPLIT_AT))
             }
             Kind::Fin => {
                 self.finished = true;
@@ -323,6 +372,7 @@ impl Receiver {
             len: head.len,
             at,
             room,
+            first,
         }))
     }
 
@@ -331,8 +381,21 @@ impl Receiver {
     /// bytes.
     pub fn copy<A: Area>(&self, area: &A, message: &Message, from: usize, out: &mut [u8]) -> usize {
         let len = out.len().min((message.len as usize).saturating_sub(from));
-        if let Some(out) = out.get_mut(..len).filter(|out| !out.is_empty()) {
+        let Some(out) = out.get_mut(..len).filter(|out| !out.is_empty()) else {
+            return len;
+        };
+        let Some(first) = message.first else {
             area.read(message.at + from, out);
+            return len;
+        };
+        // Of what is split, `from` may be in either part.
+        let here = SPLIT_BYTES.saturating_sub(from).min(len);
+        let (out, rest) = out.split_at_mut(here);
+        if !out.is_empty() {
+            area.read(first + from, out);
+        }
+        if !rest.is_empty() {
+            area.read(message.at + from.max(SPLIT_BYTES) - SPLIT_BYTES, rest);
         }
         len
     }

@@ -22,7 +22,7 @@ pub const MAX_BYTES: usize = 256;
 /// First four bytes of every message: "WEFT".
 pub const MAGIC: u32 = 0x5446_4557;
 /// Version of the protocol. Messages of other versions are rejected.
-pub const VERSION: u8 = 10;
+pub const VERSION: u8 = 11;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 48;
 /// Offset of the checksum in the header.

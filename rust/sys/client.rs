@@ -29,6 +29,9 @@ use kernel::{
     },
 };
 
+/// Bytes of a short message at most.
+pub(crate) const SHORT_BYTES: usize = 104;
+
 /// A port, as clients have it.
 pub(crate) trait Port: Send + Sync {
     fn attr(&self) -> weft_port_attr;
@@ -87,6 +90,9 @@ pub(crate) trait Channel: Send + Sync {
     /// Sends a message. With `more` others follow at once.
     fn send(&self, pieces: Pieces<'_>, tag: u64, more: bool) -> Result;
 
+    /// Sends short messages, as many as there is room for: returns how many, 1 at least.
+    fn send_short(&self, all: &[Short]) -> Result<usize>;
+
     /// Sends that no more will be sent.
     fn finish(&self) -> Result;
 
@@ -99,11 +105,45 @@ pub(crate) trait Channel: Send + Sync {
     /// The same, for a caller that looks again soon: the waiters are not woken when one comes.
     fn look(&self) -> Result<(u64, u32)>;
 
+    /// Takes short messages out, the next ones, as many as have come and `to` has room for: returns how many. None: the
+    /// next one is longer, and [`Self::next`] returns it. With `looks` as [`Self::look`].
+    fn take(&self, to: &mut [Short], looks: bool) -> Result<usize>;
+
     /// Copies a part of it, from byte `from` on.
     fn read(&self, from: usize, to: &mut [u8]) -> Result;
 
     /// Takes it out. Fails only if there is none, or another call of this direction is under way.
     fn consume(&self) -> Result;
+}
+
+/// A short message, and memory for one: several are sent, or taken out, at once.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Short {
+    pub(crate) tag: u64,
+    bytes: u64,
+    /// By words, as they are sent.
+    raw: [u8; SHORT_BYTES],
+}
+
+impl Short {
+    pub(crate) const EMPTY: Self = Self {
+        tag: 0,
+        bytes: 0,
+        raw: [0; SHORT_BYTES],
+    };
+
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.raw.get(..self.bytes as usize).unwrap_or(&[])
+    }
+
+    /// Returns the room for the payload of a message. `None`: it is too long.
+    pub(crate) fn room(&mut self, tag: u64, bytes: u32) -> Option<&mut [u8]> {
+        let room = self.raw.get_mut(..bytes as usize)?;
+        self.tag = tag;
+        self.bytes = bytes.into();
+        Some(room)
+    }
 }
 
 /// What listens for sockets on a service, until it is dropped.

@@ -541,6 +541,7 @@ struct weft_cell {
 #define WEFT_KIND_INLINE	1	/* payload in the cell */
 #define WEFT_KIND_BULK		2	/* payload in the bulk ring */
 #define WEFT_KIND_FIN		3	/* the sender will send no more */
+#define WEFT_KIND_SPLIT		4	/* BULK, but 40 bytes behind the offset: of kernels */
 
 /**
  * struct weft_chan_ctl - first page of an area, written by the peer

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use weft_proto::cell::{Fault, Head, Kind, Shape, RECV_EVENT_AT, SEND_EVENT_AT};
 use weft_proto::payload::Pieces;
-use weft_proto::ring::{Next, Receiver, SendError, Sender};
+use weft_proto::ring::{Next, Receiver, SendError, Sender, SHORT_BYTES};
 use weft_proto::window::Area;
 
 #[derive(Clone, Debug)]
@@ -61,6 +61,8 @@ struct World {
     /// Events as the other end sees them, and how far it had come when it looked last.
     receiver_looked: u64,
     sender_looked: u64,
+    /// Short messages are split, all of them.
+    splits: bool,
 }
 
 impl World {
@@ -75,6 +77,7 @@ impl World {
             number: 0,
             receiver_looked: 0,
             sender_looked: 0,
+            splits: false,
         }
     }
 
@@ -92,6 +95,10 @@ impl World {
         // As programs send it, or in pieces, as clients in the kernel do.
         let (here, there) = (&self.at_sender, To(&self.at_receiver));
         let result = match self.number % 3 {
+            n if len <= SHORT_BYTES && (n == 1 || self.splits) => {
+                self.sender
+                    .send_short(here, &there, payload.as_slice(), self.number)
+            }
             0 => self
                 .sender
                 .send(here, &there, payload.as_slice(), self.number),
@@ -305,7 +312,7 @@ proptest! {
     #[test]
     fn no_peer_makes_a_receiver_fail(
         words in prop::collection::vec((0usize..1024, any::<u64>()), 0..64),
-        heads in prop::collection::vec((0u64..16, 0u32..5000, 1u8..4, any::<u64>()), 0..16),
+        heads in prop::collection::vec((0u64..16, 0u32..5000, 1u8..5, any::<u64>()), 0..16),
     ) {
         let shape = shape(16, 4096);
         let area = Side::new(shape);
@@ -314,15 +321,20 @@ proptest! {
             area.poke(at * 8, word);
         }
         for (number, len, kind, offset) in heads {
-            let kind = match kind { 1 => Kind::Inline, 2 => Kind::Bulk, _ => Kind::Fin };
+            let kind = match kind {
+                1 => Kind::Inline,
+                2 => Kind::Bulk,
+                3 => Kind::Split,
+                _ => Kind::Fin,
+            };
             area.poke(shape.cell_at(number), Head { kind, len }.encode(number, shape));
             area.poke(shape.cell_at(number) + 16, offset);
         }
         let mut receiver = Receiver::new(shape);
-        let mut buffer = vec![0; 4096];
+        let mut buffer = vec![0; 4096 + 40];
         for _ in 0..40 {
             let Ok(Next::Message(message)) = receiver.peek(&area, &To(&back)) else { break };
-            prop_assert!(message.len <= 4096);
+            prop_assert!(message.len <= 4096 + 40);
             receiver.copy(&area, &message, 0, &mut buffer);
             receiver.consume(&To(&back), &message);
         }
@@ -364,6 +376,40 @@ fn a_short_message_is_two_runs_of_stores() {
         expected.extend([None, Some(4096), None]);
         assert_eq!(stores, expected, "{len} bytes");
     }
+}
+
+/// One of a line and what fits the cell: the line, the cell but for its head, the head.
+#[test]
+fn a_split_message_is_three_runs_of_stores() {
+    for len in [49usize, 96, 103, 104] {
+        let shape = shape(16, 4096);
+        let mut world = World::new(shape);
+        world.splits = true;
+        world.send(len).expect("room");
+        let log = world.at_receiver.log.borrow();
+        let stores = |from: usize, words: usize| (0..words).map(move |n| Some(from + 8 * n));
+        let found: Vec<_> = log
+            .iter()
+            .map(|e| match e {
+                Event::Store(at, _) => Some(*at),
+                Event::Fence => None,
+            })
+            .collect();
+        let mut expected: Vec<_> = stores(shape.bulk_at(), (len - 40).div_ceil(8)).collect();
+        expected.extend(stores(4096 + 8, 7));
+        expected.extend([None, Some(4096), None]);
+        assert_eq!(found, expected, "{len} bytes");
+    }
+}
+
+#[test]
+fn what_is_longer_than_a_short_message_is_refused_as_one() {
+    let mut world = World::new(shape(16, 4096));
+    let window = To(&world.at_receiver);
+    let sent = world
+        .sender
+        .send_short(&world.at_sender, &window, &[0; SHORT_BYTES + 1], 0);
+    assert_eq!(sent, Err(SendError::TooLong(SHORT_BYTES as u32)));
 }
 
 #[test]

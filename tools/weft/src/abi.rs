@@ -55,6 +55,7 @@ pub const WEFT_HEAD_PHASE: i64 = -9223372036854775808;
 pub const WEFT_KIND_INLINE: u32 = 1;
 pub const WEFT_KIND_BULK: u32 = 2;
 pub const WEFT_KIND_FIN: u32 = 3;
+pub const WEFT_KIND_SPLIT: u32 = 4;
 pub const WEFT_ENGINE_DMA: u32 = 1;
 pub const WEFT_ENGINE_KICK_PAGE: u32 = 2;
 pub const WEFT_ACCESS_LOCAL_WRITE: u32 = 1;

@@ -73,6 +73,7 @@ fn the_rings_are_those_of_the_header() {
         (cell::Kind::Inline, abi::WEFT_KIND_INLINE),
         (cell::Kind::Bulk, abi::WEFT_KIND_BULK),
         (cell::Kind::Fin, abi::WEFT_KIND_FIN),
+        (cell::Kind::Split, abi::WEFT_KIND_SPLIT),
     ] {
         let word = cell::Head { kind, len: 33 }.encode(5, shape);
         let fields = (u64::from(number) << abi::WEFT_HEAD_KIND_SHIFT)

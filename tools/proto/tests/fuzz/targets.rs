@@ -193,7 +193,7 @@ pub fn ring_of_a_channel(bytes: &[u8]) -> u64 {
     let area = Words(vec![0; words].into());
     let back = Words(vec![0; words].into());
     let mut receiver = Receiver::new(shape);
-    let mut buffer = [0; 4096];
+    let mut buffer = [0; 4096 + 40];
     let mut kinds = vec![];
     while !bytes.is_empty() {
         let (what, word) = (bytes.u32(), bytes.u64());
@@ -202,10 +202,10 @@ pub fn ring_of_a_channel(bytes: &[u8]) -> u64 {
             0 => area.store(what as usize / 4 % words * 8, word),
             // The next head, nearly right, and where it says that its payload is.
             1 => {
-                let kind = if word & 1 == 0 {
-                    Kind::Inline
-                } else {
-                    Kind::Bulk
+                let kind = match word & 7 {
+                    0..4 => Kind::Inline,
+                    4 => Kind::Split,
+                    _ => Kind::Bulk,
                 };
                 let len = (word >> 32) as u32 % 4200;
                 area.store(at, Head { kind, len }.encode(receiver.consumed(), shape));
@@ -316,31 +316,51 @@ pub fn envelope_of_a_peer(bytes: &[u8]) -> u64 {
     // Mostly what a kind has, as there are few that have all.
     words[0] = words[0] & !0xff | words[0] & 15;
     if words[2] & 1 == 0 {
-        words[6] &= 0xffff_ffff_ffff;
+        words[5] &= 0xffff_ffff_ffff;
         words[1] &= !0xfff8;
         words[0] &= !0xff00;
     }
     if words[2] & 2 == 0 {
         words[7] = 0;
-        words[6] &= u64::from(u32::MAX);
+        words[5] &= u64::from(u32::MAX);
         words[1] &= !0xfffe;
     }
     if words[2] & 4 == 0 {
         // An operation on integers that there is, mostly.
-        let (operation, integer) = ((words[6] >> 32) % 24, 1 << ((words[6] >> 40) & 3));
-        words[6] = words[6] & 0x8000_ffff_ffff | (operation << 32) | (integer << 40);
-        words[4] &= 0xfff;
+        let (operation, integer) = ((words[5] >> 32) % 24, 1 << ((words[5] >> 40) & 3));
+        words[5] = words[5] & 0x8000_ffff_ffff | (operation << 32) | (integer << 40);
+        words[6] &= 0xfff;
     }
-    if words[5] & 1 == 0 {
+    if words[4] & 1 == 0 {
         words[3..8].fill(0);
         words[1] &= !0xffff;
     }
-    let Some(said) = Envelope::decode(&words) else {
+    let behind: Vec<u8> = words[1..]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    // All of it, or less than there has to be.
+    let whole = match words[2] & 8 {
+        0 => behind.len(),
+        _ => bytes.u64() as usize % 64,
+    };
+    let seen = &behind[..whole.min(envelope::BEHIND)];
+    let Some((said, own)) = Envelope::decode(words[0], seen, whole) else {
         return 0;
     };
-    assert_eq!(said.encode(), words);
+    let encoded = said.encode();
+    assert_eq!(encoded.first(), words[0]);
+    assert_eq!(encoded.behind(), &words[1..=own / 8]);
+    assert!(own <= whole && own == 8 * encoded.behind().len());
     let offset = match said.body {
         envelope::Body::Put(message) | envelope::Body::Get(message) => message.offset.is_some(),
+        envelope::Body::Eager(message) => {
+            assert_eq!(
+                (message.length, message.offset),
+                ((whole - own) as u64, None)
+            );
+            message.first
+        }
         envelope::Body::Atomic(message, change) => {
             if let Some(known) = Change::of(change.operation, change.integer) {
                 // What a peer says is never more than what is there.
