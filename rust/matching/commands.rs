@@ -21,8 +21,8 @@ impl Interface {
         // First: what is produced now is looked at when a command is over, or there is room.
         self.rings.look_at(&mut worker.counts, Ring::Target);
         // One at a time: so its events are known to be its.
-        if worker.command.is_some() || worker.giving || !self.rings.has_room(&worker.counts, EVENTS)
-        {
+        let busy = worker.command.is_some() || worker.giving || !worker.direct.is_empty();
+        if busy || !self.rings.has_room(&worker.counts, EVENTS) {
             return false;
         }
         let Some(words) = self.rings.slot(&mut worker.counts, Ring::Target, 0) else {

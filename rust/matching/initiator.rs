@@ -369,8 +369,7 @@ impl Interface {
             };
             state.free_operation(n);
             drop(state);
-            self.rings
-                .count(&mut worker.counts, true, status != 0 || truncated);
+            self.count(worker, true, status != 0 || truncated);
             self.post(worker, &event);
             any = true;
         }

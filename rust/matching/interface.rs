@@ -5,12 +5,12 @@
 use super::{
     bell::{Bell, Call},
     carry::Carry,
+    held::{Direct, Stored},
     lists::{Member, Needs},
     matcher::{Matcher, Matching},
     peer::{Payload, Peer},
     rings::{Counts, Ring, Rings, Shape},
     state::{Arrival, State},
-    stored::Stored,
     to::{Asked, To},
     CHUNK, CHUNKS, EAGER,
 };
@@ -69,6 +69,12 @@ pub(super) struct Worker {
     pub(super) handed: bool,
     /// What is stored, and its source is to be told.
     pub(super) stored: Option<Stored>,
+    /// What is matched, and is to be stored before anything else.
+    pub(super) direct: Direct,
+    /// The number and the hardware id of the host that was looked for last.
+    pub(super) host: (u32, u64),
+    /// The program is to be told of events.
+    pub(super) posted: bool,
 }
 
 /// A matching interface.
@@ -110,16 +116,38 @@ impl Worker {
 }
 
 impl Interface {
-    /// Posts an event, for which there is room.
+    /// Posts an event, for which there is room. The program is told at once, or, of what a call does without waiting for
+    /// pages, when some is done.
     pub(super) fn post(&self, worker: &mut Worker, event: &Event) {
         self.rings.post(&mut worker.counts, event);
-        self.waiters.wake_for(events::IN);
+        worker.posted = true;
+        if !worker.called {
+            self.tell(worker);
+        }
+    }
+
+    /// Counts what was received, or is over: the program is told as of events.
+    pub(super) fn count(&self, worker: &mut Worker, sent: bool, failed: bool) {
+        worker.counts.count(sent, failed);
+        worker.posted = true;
+    }
+
+    /// Tells the program of events.
+    pub(super) fn tell(&self, worker: &mut Worker) {
+        if core::mem::take(&mut worker.posted) {
+            self.rings.show(&worker.counts);
+            self.waiters.wake_for(events::IN);
+        }
     }
 
     /// Tells all that wait for the interface, whose thread has ended and that is found no more, that it is closed.
     pub(super) fn close(&self) {
+        let mut worker = self.worker.lock();
+        self.drop_now(&mut worker);
+        let handed = worker.handed;
+        drop(worker);
         // Which messages the program had, it alone knows.
-        if self.worker.lock().handed {
+        if handed {
             self.matcher.say_gone(self.address);
         }
         let status = bindings::ENXIO as u8;
@@ -277,6 +305,9 @@ impl Open {
             giving: false,
             handed: false,
             stored: None,
+            direct: Direct::new()?,
+            host: (u32::MAX, 0),
+            posted: false,
         };
         let entered = Entered::new(matching)?;
         let needs = Needs {

@@ -24,7 +24,7 @@ use crate::{
             engine::{hand_over::Given, Engine},
             entry::Entry,
             flow::{Refusal, Refusals, Stage},
-            outcome::{Order, Outcome, Reason, Reply, Resume},
+            outcome::{Order, Outcome, Reason, Receipt, Reply, Resume},
             queue::Slot,
             request::{Command, Message, Request, Work},
             storage::NONE,
@@ -403,6 +403,48 @@ impl Lists {
         }
         self.run(peers);
         submitted.is_ok()
+    }
+
+    /// Matches messages of an interface that are stored at once, as long as nothing of it waits and `next` has one; `found`
+    /// is told what they have met, and whether that was overflow memory. Returns how many were dealt with.
+    pub(super) fn match_now(
+        &mut self,
+        peers: &dyn Peers,
+        number: u16,
+        mut next: impl FnMut() -> Option<Message>,
+        mut found: impl FnMut(&Receipt, bool),
+    ) -> usize {
+        let mut count = 0;
+        while self.dispatch.is_idle(number) && !self.refusals.any() {
+            let place = self.places.get_mut(usize::from(number));
+            let place = place.and_then(|place| place.as_deref_mut());
+            let Some(place) = place.filter(|place| place.endpoint.matches_now()) else {
+                break;
+            };
+            let Some(Some(part)) = self.parts.get_mut(place.engine) else {
+                break;
+            };
+            let Some(message) = next() else {
+                break;
+            };
+            let work = Work::Message(message);
+            let reply = part.engine.execute(&mut place.endpoint, &work, 0);
+            count += 1;
+            match &reply.outcome {
+                Outcome::Receive(receipt) => found(receipt, false),
+                Outcome::Unexpected(receipt) => found(receipt, true),
+                Outcome::NoSpace => self.refuse(peers, number, &message, Stage::Engine),
+                Outcome::Drop(reason) => {
+                    self.answer_drop(peers, number, &message, errno_of(*reason));
+                }
+                // Of messages others have no other outcome.
+                _ => {}
+            }
+            if reply.resume != Resume::None {
+                self.tell(peers, reply.resume, number);
+            }
+        }
+        count
     }
 
     /// Says NO_SPACE to a source.

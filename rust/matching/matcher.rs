@@ -239,7 +239,7 @@ impl Matcher {
     }
 
     /// Calls `f` with the hosts that tasks look at.
-    pub(super) fn polled(&self, f: impl Fn(&Arc<Peer>)) {
+    pub(super) fn polled(&self, mut f: impl FnMut(&Arc<Peer>)) {
         for n in 0..POLLED {
             let Some(peer) = self.peer(n) else {
                 return;

@@ -47,7 +47,7 @@ const BULK: u32 = 128 << 10;
 pub(super) const TIMEOUT_MS: Msecs = 2000;
 /// Messages that are taken in one run, and short ones at once.
 const BUDGET: usize = 64;
-const TAKEN: usize = 16;
+pub(super) const TAKEN: usize = 16;
 /// How long a host is left to the tasks that look for what it sends, after the last one has looked.
 const LEFT: Jiffies = 2;
 
@@ -174,6 +174,12 @@ struct Incoming {
     connected: Connected,
     /// [`TAKEN`] of them.
     taken: KVVec<Short>,
+}
+
+/// What takes messages itself, before others are asked: a task that looks for its own.
+pub(super) trait Taker {
+    /// Takes the first of these messages of a host, if they are for it. Returns how many.
+    fn take(&mut self, peer: &Arc<Peer>, all: &[Short]) -> usize;
 }
 
 /// What a host needs of what all hosts of a port belong to.
@@ -361,8 +367,9 @@ impl Peer {
         self.hurry();
     }
 
-    /// Takes what has come, for a task that does so again soon: until then no interrupt tells of more.
-    pub(super) fn attend(self: &Arc<Self>) {
+    /// Takes what has come, for a task that does so again soon: until then no interrupt tells of more. `taker` takes what
+    /// is for this task.
+    pub(super) fn attend(self: &Arc<Self>, taker: &mut dyn Taker) {
         let Some(mut incoming) = self.incoming.try_lock() else {
             // The work item is at it.
             return;
@@ -378,7 +385,7 @@ impl Peer {
             // To notice that the task does not come back.
             work::again_unbound_in(self, LEFT);
         }
-        if self.take_from(incoming, true).is_err() {
+        if self.take_from(incoming, true, Some(taker)).is_err() {
             self.end();
         }
     }
@@ -525,12 +532,17 @@ impl Peer {
         // It does not change while an end is locked.
         let epoch = self.epoch();
         match &mut *incoming {
-            Some(incoming) => self.take_from(incoming, looks).map_err(|_| epoch),
+            Some(incoming) => self.take_from(incoming, looks, None).map_err(|_| epoch),
             None => Ok(false),
         }
     }
 
-    fn take_from(self: &Arc<Self>, incoming: &mut Incoming, looks: bool) -> Result<bool> {
+    fn take_from(
+        self: &Arc<Self>,
+        incoming: &mut Incoming,
+        looks: bool,
+        mut taker: Option<&mut dyn Taker>,
+    ) -> Result<bool> {
         let Incoming { connected, taken } = incoming;
         let channel = &*connected.channel;
         let mut left = BUDGET;
@@ -542,7 +554,7 @@ impl Peer {
                 }
                 Ok(count) => {
                     left = left.saturating_sub(count);
-                    self.hear_all(taken.get(..count).unwrap_or(&[]))
+                    self.hear_all(taken.get(..count).unwrap_or(&[]), &mut taker)
                 }
                 Err(e) => Err(e),
             };
@@ -556,8 +568,13 @@ impl Peer {
     }
 
     /// Gives messages that were taken out to what they are for.
-    fn hear_all(self: &Arc<Self>, all: &[Short]) -> Result {
-        for next in all {
+    fn hear_all(self: &Arc<Self>, mut all: &[Short], taker: &mut Option<&mut dyn Taker>) -> Result {
+        while let Some((next, rest)) = all.split_first() {
+            let own = taker.as_mut().map_or(0, |taker| taker.take(self, all));
+            if own > 0 {
+                all = all.get(own..).unwrap_or(&[]);
+                continue;
+            }
             let whole = next.payload();
             let (envelope, at) = Envelope::decode(next.tag, whole, whole.len()).ok_or(EPROTO)?;
             let bytes = whole.get(at..).unwrap_or(&[]);
@@ -566,6 +583,7 @@ impl Peer {
                 bytes: bytes.len(),
             };
             self.above.hear(self, &envelope, &payload)?;
+            all = rest;
         }
         Ok(())
     }

@@ -81,6 +81,14 @@ impl Counts {
         seen: [0; 2],
         results: [0; 4],
     };
+
+    /// Counts what was received, or is over.
+    pub(super) fn count(&mut self, sent: bool, failed: bool) {
+        let n = usize::from(sent) * 2 + usize::from(failed);
+        if let Some(count) = self.results.get_mut(n) {
+            *count = count.wrapping_add(1);
+        }
+    }
 }
 
 impl Rings {
@@ -188,6 +196,14 @@ impl Rings {
             }
         }
         counts.events = counts.events.wrapping_add(1);
+    }
+
+    /// Shows the program the events that were posted, and the counts of results.
+    pub(super) fn show(&self, counts: &Counts) {
+        let places = (ext::WEFT_MATCH_RECEIVED_AT..).step_by(8);
+        for (at, count) in places.zip(counts.results) {
+            self.set(at, count);
+        }
         // A program that sees the count sees the event.
         publish();
         self.set(ext::WEFT_MATCH_EVENTS_PRODUCED_AT, counts.events);
@@ -197,16 +213,6 @@ impl Rings {
     pub(super) fn has_events(&self) -> bool {
         let produced = self.word(ext::WEFT_MATCH_EVENTS_PRODUCED_AT);
         produced != self.word(ext::WEFT_MATCH_EVENTS_CONSUMED_AT)
-    }
-
-    /// Shows the program one of the counts of results.
-    pub(super) fn count(&self, counts: &mut Counts, sent: bool, failed: bool) {
-        let n = usize::from(sent) * 2 + usize::from(failed);
-        let at = ext::WEFT_MATCH_RECEIVED_AT + 8 * n as u32;
-        if let Some(count) = counts.results.get_mut(n) {
-            *count = count.wrapping_add(1);
-            self.set(at, *count);
-        }
     }
 
     /// Says whether the interface sleeps. Before it does so it looks once more.

@@ -11,6 +11,7 @@
 
 use super::{
     bell::Call,
+    direct::Own,
     interface::{Interface, Worker},
 };
 use crate::sys::{
@@ -58,6 +59,7 @@ impl Interface {
         let supplied = self.supply(worker);
         let served = self.serve(worker);
         let ended = self.end(worker);
+        self.tell(worker);
         listed | relieved | pulled | begun | sent | supplied | served | ended
     }
 
@@ -88,7 +90,8 @@ impl Interface {
         for _ in 0..ROUNDS {
             bell.hush();
             if call == Call::Poll {
-                self.matcher.polled(|peer| peer.attend());
+                let mut own = Own(self, &mut worker);
+                self.matcher.polled(|peer| peer.attend(&mut own));
             }
             more = self.round(&mut worker);
             if call == Call::Poll {

@@ -5,24 +5,15 @@
 //! It is sent when there is nothing to be stored for now, or when it is for many. This file must not know lists.
 
 use super::{
+    held::Stored,
     interface::{Interface, Worker},
     lists::{answer, Source},
-    peer::Peer,
     OPERATIONS,
 };
 use crate::proto::{envelope::Body, matching::request::Header};
-use kernel::sync::Arc;
 
 /// An answer is for so many at most: the source can have as many under way again meanwhile.
 const MOST: usize = OPERATIONS / 2;
-
-/// The last message that is stored, of those that one answer is for.
-pub(super) struct Stored {
-    peer: Arc<Peer>,
-    source: Source,
-    cookie: u64,
-    count: usize,
-}
 
 impl Interface {
     /// Notes that a message is stored, whose bytes have all come with it: those of a source in their order.

@@ -27,6 +27,9 @@ impl Interface {
     /// Carries out the next step of what the lists have executed. Returns whether there was one, and room for what
     /// comes of it.
     pub(super) fn carry_out(&self, worker: &mut Worker) -> bool {
+        if !worker.direct.is_empty() {
+            return self.store_now(worker);
+        }
         if worker.now.is_none() {
             let mut state = self.state.lock();
             worker.now = state.next_carry();
@@ -293,10 +296,11 @@ impl Interface {
     fn keep(&self, worker: &mut Worker, receipt: &Receipt, message: &Message) -> Result {
         let stored = self.store_arrival(worker, message, receipt.address, receipt.length)?;
         let status = stored.map_or_else(errno, |()| 0);
-        match receipt.is_rendezvous() {
-            true => self.answer_with(&receipt.header, Body::Taken),
-            false => self.say_end(worker, &receipt.header, status, receipt.length),
+        if !receipt.is_rendezvous() {
+            self.kept(worker, receipt, status);
+            return Ok(());
         }
+        self.answer_with(&receipt.header, Body::Taken);
         if receipt.unlinked {
             self.post(worker, &Event::of(Kind::Unlinked, receipt.context, 0));
         }
@@ -322,26 +326,55 @@ impl Interface {
                 }
             }
         }
-        let length = if status == 0 { receipt.length } else { 0 };
         if receipt.is_rendezvous() {
+            let length = if status == 0 { receipt.length } else { 0 };
             self.answer(header, status, length);
         } else if message.is_some() {
-            self.say_end(worker, header, status, length);
+            self.has_met(worker, receipt, status);
+            return Ok(());
         }
+        self.tell_received(worker, receipt, status);
+        Ok(())
+    }
+
+    /// Says that a message that has come with all of its bytes is in its buffer, or is not.
+    pub(super) fn has_met(&self, worker: &mut Worker, receipt: &Receipt, status: u32) {
+        let length = if status == 0 { receipt.length } else { 0 };
+        self.say_end(worker, &receipt.header, status, length);
+        self.tell_received(worker, receipt, status);
+    }
+
+    fn tell_received(&self, worker: &mut Worker, receipt: &Receipt, status: u32) {
+        let header = &receipt.header;
+        let source = Source(header.source);
         let event = Event {
             flags: flags(receipt.unlinked, receipt.is_truncated()),
+            endpoint: source.address().endpoint,
+            hwid: self.hwid_of(worker, source),
             address: receipt.address,
-            stored: length,
-            ..self.of_header(Kind::Received, receipt.context, status, header)
+            length: header.length,
+            stored: if status == 0 { receipt.length } else { 0 },
+            bits: header.bits,
+            data: header.data,
+            ..Event::of(Kind::Received, receipt.context, status)
         };
         self.received(worker, &event, !receipt.full);
-        Ok(())
+    }
+
+    /// Returns the hardware id of the host of a source: mostly that of the last one.
+    fn hwid_of(&self, worker: &mut Worker, source: Source) -> u64 {
+        let number = source.peer();
+        if worker.host.0 != number {
+            let hwid = self.matcher.peer(number).map_or(0, |peer| peer.hwid);
+            worker.host = (number, hwid);
+        }
+        worker.host.1
     }
 
     /// Tells the program that a message was received.
     pub(super) fn received(&self, worker: &mut Worker, event: &Event, silent: bool) {
         let failed = event.status != 0 || event.flags & slot::EVENT_TRUNCATED != 0;
-        self.rings.count(&mut worker.counts, false, failed);
+        self.count(worker, false, failed);
         if !silent {
             self.post(worker, event);
         }

@@ -165,6 +165,16 @@ impl<P: Storage<EndpointQueues>, R: Storage<Slot>, C: Storage<Line>, T: Trace>
             .is_some_and(|own| own.open)
     }
 
+    /// Returns whether nothing of an endpoint waits or is being executed: a request that its engine executes now is in its
+    /// order.
+    pub fn is_idle(&self, endpoint: u16) -> bool {
+        self.endpoints.at(u32::from(endpoint)).is_some_and(|own| {
+            let waits = own.waiting(Kind::Command) + own.waiting(Kind::Message) > 0;
+            let held = own.blocked || own.deferred || own.held;
+            own.open && !waits && !held && own.hits == 0
+        })
+    }
+
     /// Queues a request.
     pub fn submit(&mut self, request: Request) -> Result<(), SubmitError> {
         let kind = Kind::of(&request);

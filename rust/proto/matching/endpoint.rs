@@ -120,6 +120,11 @@ impl Endpoint {
         self.state
     }
 
+    /// Returns whether a message is matched at once: its lists are an engine's, and stay there.
+    pub fn matches_now(&self) -> bool {
+        self.state == State::Enabled && self.config.matching && !self.config.hand_over
+    }
+
     /// Returns the number of entries in a list.
     pub fn count(&self, list: List) -> u32 {
         self.ends(list).count

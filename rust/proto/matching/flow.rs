@@ -169,6 +169,11 @@ impl<S: Storage<Refusal>> Refusals<S> {
         }
     }
 
+    /// Returns whether there are any.
+    pub fn any(&self) -> bool {
+        self.count > 0
+    }
+
     fn bucket(&self, source: u32, endpoint: u16) -> u32 {
         let hash = siphash(self.seed, [u64::from(source), u64::from(endpoint)]) >> 32;
         ((hash * u64::from(self.memory.count())) >> 32) as u32

@@ -162,6 +162,37 @@ fn l_4_one_operation_at_a_time_and_no_endpoint_blocks_another() {
     assert_eq!(order(&mut queues).len(), 2);
 }
 
+/// What is executed beside the queues is in order only if none of them has anything.
+#[test]
+fn l_4_an_endpoint_is_idle_if_nothing_of_it_waits_or_is_executed() {
+    let mut queues = queues([1; 4], 8);
+    assert!(!queues.is_idle(0), "it is not open");
+    assert!(!queues.is_idle(ENDPOINTS), "there is none");
+    for endpoint in 0..2 {
+        assert!(queues.open(endpoint, 0));
+    }
+    for request in [message(0, 0, 0), command(0, 0, 0)] {
+        assert!(queues.is_idle(0));
+        assert_eq!(queues.submit(request), Ok(()));
+        assert!(!queues.is_idle(0), "one waits");
+        let job = queues.next(ALL).expect("one");
+        assert!(!queues.is_idle(0), "one is executed");
+        assert!(queues.is_idle(1), "another one is");
+        queues.defer(job);
+        assert!(!queues.is_idle(0), "one is deferred");
+        queues.resume(0);
+        assert_eq!(order(&mut queues).len(), 1);
+    }
+    let hold = |hold| Order {
+        hold: Some(hold),
+        ..Order::DONE
+    };
+    queues.apply(0, hold(true));
+    assert!(!queues.is_idle(0), "messages are held");
+    queues.apply(0, hold(false));
+    assert!(queues.is_idle(0));
+}
+
 #[test]
 fn l_4_what_is_deferred_comes_first_when_its_endpoint_is_resumed() {
     let mut queues = queues([1; 4], 8);
@@ -426,6 +457,7 @@ fn l_5_fig_4b_hits_leave_the_endpoint_unblocked() {
         .map(|_| world.queues.next(ALL).expect("a hit"))
         .collect();
     assert!(jobs.iter().all(|job| job.hit.is_some()));
+    assert!(!world.queues.is_idle(0));
     // A command waits for them, as it may unlink their entry; so do messages behind it.
     world.submit(0, Work::Command(Command::Unlink { context: 5 }));
     world.submit(0, Work::Message(eager(1, 2, 16)));

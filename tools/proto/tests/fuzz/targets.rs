@@ -198,19 +198,23 @@ pub fn ring_of_a_channel(bytes: &[u8]) -> u64 {
     while !bytes.is_empty() {
         let (what, word) = (bytes.u32(), bytes.u64());
         let at = shape.cell_at(receiver.consumed());
-        match what % 4 {
-            0 => area.store(what as usize / 4 % words * 8, word),
+        match what % 5 {
+            0 => area.store(what as usize / 5 % words * 8, word),
             // The next head, nearly right, and where it says that its payload is.
             1 => {
-                let kind = match word & 7 {
-                    0..4 => Kind::Inline,
-                    4 => Kind::Split,
-                    _ => Kind::Bulk,
+                let kind = if word & 1 == 0 {
+                    Kind::Inline
+                } else {
+                    Kind::Bulk
                 };
                 let len = (word >> 32) as u32 % 4200;
                 area.store(at, Head { kind, len }.encode(receiver.consumed(), shape));
             }
             2 => area.store(at + 16, (word % 8192) & !63),
+            3 => {
+                let (kind, len) = (Kind::Split, 32 + word as u32 % 256);
+                area.store(at, Head { kind, len }.encode(receiver.consumed(), shape));
+            }
             _ => {}
         }
         match receiver.peek(&area, &back) {
