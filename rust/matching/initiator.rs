@@ -55,7 +55,7 @@ struct Wanted {
 }
 
 /// An operation on nothing.
-const NO_CHANGE: envelope::Change = envelope::Change {
+pub(super) const NO_CHANGE: envelope::Change = envelope::Change {
     operation: 0,
     integer: 0,
     fetches: false,
@@ -299,13 +299,8 @@ impl Interface {
             }
             return true;
         };
-        // The oldest that is not acknowledged is the first that the target may hear of.
-        let first = !state.operations.iter().any(|other| {
-            let before = sequence.wrapping_sub(other.sequence);
-            other.is_to(&to)
-                && matches!(other.phase, Phase::Waiting | Phase::Sent)
-                && (1..OPERATIONS as u32).contains(&before)
-        });
+        let flow = state.flows.iter().find(|flow| flow.to.is(&to));
+        let first = flow.is_some_and(|flow| state.is_first(flow, sequence));
         let Some(operation) = state.operations.get_mut(n) else {
             return false;
         };
@@ -347,18 +342,18 @@ impl Interface {
         let over = state.over;
         drop(state);
         worker.later = later;
+        let mut state = self.state.lock();
         for n in over {
-            let mut state = self.state.lock();
             let Some(operation) = state.operations.get(n) else {
                 continue;
             };
             let Phase::Over(status, stored) = operation.phase else {
                 continue;
             };
+            let truncated = operation.truncated && status == 0;
             if !self.rings.has_room(&worker.counts, 1) {
                 break;
             }
-            let truncated = operation.truncated && status == 0;
             let event = Event {
                 flags: if truncated { slot::EVENT_TRUNCATED } else { 0 },
                 length: operation.length,
@@ -368,7 +363,6 @@ impl Interface {
                 ..Event::of(Kind::Sent, operation.context, status)
             };
             state.free_operation(n);
-            drop(state);
             self.count(worker, true, status != 0 || truncated);
             self.post(worker, &event);
             any = true;
@@ -398,6 +392,5 @@ fn operation_of(said: &Said) -> Operation {
         pull: None,
         truncated: false,
         retries: 0,
-        asked: [None; super::CHUNKS],
     }
 }

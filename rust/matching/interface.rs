@@ -8,7 +8,7 @@ use super::{
     held::{Direct, Stored},
     lists::{Member, Needs},
     matcher::{Matcher, Matching},
-    peer::{Payload, Peer},
+    peer::{Payload, Peer, TAKEN},
     rings::{Counts, Ring, Rings, Shape},
     state::{Arrival, State},
     to::{Asked, To},
@@ -22,8 +22,8 @@ use crate::{
     },
     share::{Charge, Payer, Table},
     sys::{
-        errno::EPROTO, ext::weft_match_open, file::events, mm::Mm, random, thread::Thread,
-        vma::NewVma, waitq::WaitQueue,
+        client::Short, errno::EPROTO, ext::weft_match_open, file::events, mm::Mm, random,
+        thread::Thread, vma::NewVma, waitq::WaitQueue,
     },
 };
 use kernel::{
@@ -75,6 +75,8 @@ pub(super) struct Worker {
     pub(super) host: (u32, u64),
     /// The program is to be told of events.
     pub(super) posted: bool,
+    /// Memory for messages that are sent at once.
+    pub(super) shorts: KVVec<Short>,
 }
 
 /// A matching interface.
@@ -169,12 +171,17 @@ impl Interface {
                 say(&grant.to, 0, Body::Data { chunk, status });
             }
         }
-        while let Some(operation) = state.operations.take_any() {
-            let Some(to) = &operation.to else {
+        while let Some(n) = state.operations.used().next() {
+            let asks = state
+                .asks
+                .get_mut(n)
+                .map(|asks| core::mem::replace(asks, [None; CHUNKS]));
+            let to = state.operations.take(n).and_then(|operation| operation.to);
+            let Some((to, asks)) = to.zip(asks) else {
                 continue;
             };
-            for Asked { chunk, .. } in operation.asked.into_iter().flatten() {
-                say(to, 0, Body::Data { chunk, status });
+            for Asked { chunk, .. } in asks.into_iter().flatten() {
+                say(&to, 0, Body::Data { chunk, status });
             }
         }
         // They have references to hosts.
@@ -308,6 +315,7 @@ impl Open {
             direct: Direct::new()?,
             host: (u32::MAX, 0),
             posted: false,
+            shorts: KVVec::from_elem(Short::EMPTY, TAKEN, GFP_KERNEL_ACCOUNT)?,
         };
         let entered = Entered::new(matching)?;
         let needs = Needs {

@@ -47,6 +47,7 @@ mod pulls;
 mod rings;
 mod rounds;
 mod serve;
+mod short;
 mod state;
 mod stored;
 mod supply;

@@ -2,10 +2,7 @@
 
 //! What an interface has begun: a message that it sends, a get, or an atomic operation. This file must not know rings.
 
-use super::{
-    to::{Asked, To},
-    CHUNKS, OPERATIONS,
-};
+use super::{to::To, OPERATIONS};
 use crate::proto::{
     envelope::{Body, Change, Message},
     matching::{flow, retry::Id},
@@ -72,7 +69,6 @@ pub(super) struct Operation {
     pub(super) truncated: bool,
     /// How often it was begun again.
     pub(super) retries: u8,
-    pub(super) asked: [Option<Asked>; CHUNKS],
 }
 
 impl Operation {
@@ -132,6 +128,8 @@ pub(super) struct Flow {
     pub(super) source: flow::Source,
     /// The operation that is being sent.
     pub(super) sending: Option<u32>,
+    /// How many operations it has, also of those that are over.
+    pub(super) count: u32,
     /// In what places the last operations are, by their numbers.
     at: [u8; OPERATIONS],
 }
@@ -142,12 +140,14 @@ impl Flow {
             to,
             source: flow::Source::new(),
             sending: None,
+            count: 0,
             at: [0; OPERATIONS],
         }
     }
 
-    /// Notes where an operation is.
+    /// Notes where one more operation is.
     pub(super) fn put(&mut self, sequence: u32, n: usize) {
+        self.count += 1;
         if let Some(at) = self.at.get_mut(sequence as usize % OPERATIONS) {
             *at = n as u8;
         }

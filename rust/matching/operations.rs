@@ -9,7 +9,7 @@ use super::{
     pull::Chunk,
     state::State,
     to::To,
-    CHUNK, CHUNKS, OPERATIONS, RETRIES,
+    CHUNK, OPERATIONS, RETRIES,
 };
 use crate::proto::{
     envelope::{Body, Envelope},
@@ -41,7 +41,10 @@ impl State {
             operation.id = self.pending.begin(class, n as u64);
             match operation.id.and_then(|_| queue(&mut self.flows, to, n)) {
                 Some(sequence) => operation.sequence = sequence,
-                None => operation.phase = Phase::Over(bindings::ENOMEM, 0),
+                None => {
+                    operation.phase = Phase::Over(bindings::ENOMEM, 0);
+                    operation.to = None;
+                }
             }
         }
         if operation.is_over() {
@@ -177,7 +180,7 @@ impl State {
                     operation.id = Some(id);
                     operation.retries += 1;
                     operation.phase = Phase::Later(when);
-                    operation.asked = [None; CHUNKS];
+                    self.forget_asked(n);
                     first = earlier(first, when);
                 }
                 _ => {
@@ -228,6 +231,9 @@ impl State {
             return;
         };
         self.over.remove(n);
+        if self.asked.has(n) {
+            self.forget_asked(n);
+        }
         if let Bytes::Copied(buffer) = operation.bytes {
             self.copies.put(buffer);
         }
@@ -239,12 +245,38 @@ impl State {
         }
     }
 
-    /// Forgets a flow without operations.
+    /// Takes an operation out of its flow, and forgets one that has none.
     fn leave(&mut self, to: &To) {
-        let mut operations = self.operations.iter();
-        if !operations.any(|other| other.is_to(to)) {
-            self.flows.retain(|flow| !flow.to.is(to));
+        let Some(n) = self.flows.iter().position(|flow| flow.to.is(to)) else {
+            return;
+        };
+        let Some(flow) = self.flows.get_mut(n) else {
+            return;
+        };
+        flow.count = flow.count.saturating_sub(1);
+        if flow.count == 0 {
+            let _ = self.flows.remove(n);
         }
+    }
+
+    /// Returns whether the target of a flow has to hear of an operation first: no other one before it has no answer.
+    pub(super) fn is_first(&self, flow: &Flow, sequence: u32) -> bool {
+        let waits = |n: usize| {
+            let operation = self.operations.get(n).filter(|o| o.is_to(&flow.to));
+            operation.filter(|o| matches!(o.phase, Phase::Waiting | Phase::Sent))
+        };
+        let oldest = flow.source.oldest();
+        if oldest == sequence {
+            return true;
+        }
+        if waits(flow.place_of(oldest)).is_some_and(|o| o.sequence == oldest) {
+            return false;
+        }
+        // The oldest one has ended here, without an answer.
+        let before =
+            |o: &Operation| (1..OPERATIONS as u32).contains(&sequence.wrapping_sub(o.sequence));
+        let mut all = self.operations.used();
+        !all.any(|n| waits(n).is_some_and(before))
     }
 
     /// Takes what a target has said of a get, and the first bytes, by `read`. Returns false if there is no such get.
@@ -302,16 +334,18 @@ impl State {
     }
 }
 
-/// Queues the operation in place `at` in its flow. `None`: there is no place for another flow.
-fn queue(flows: &mut KVec<Flow>, to: &To, at: usize) -> Option<u32> {
+/// Returns the flow to an interface, which may be a new one. `None`: there is no place for another flow.
+pub(super) fn flow_of(flows: &mut KVec<Flow>, to: &To) -> Option<usize> {
     let known = flows.iter().position(|flow| flow.to.is(to));
-    let n = match known {
-        Some(n) => n,
-        None => {
-            flows.push_within_capacity(Flow::new(to.clone())).ok()?;
-            flows.len() - 1
-        }
-    };
+    if known.is_none() {
+        flows.push_within_capacity(Flow::new(to.clone())).ok()?;
+    }
+    Some(known.unwrap_or(flows.len() - 1))
+}
+
+/// Queues the operation in place `at` in its flow. `None`: there is no place for it.
+fn queue(flows: &mut KVec<Flow>, to: &To, at: usize) -> Option<u32> {
+    let n = flow_of(flows, to)?;
     let flow = flows.get_mut(n)?;
     let sequence = flow.source.queue(OPERATIONS as u32)?;
     flow.put(sequence, at);

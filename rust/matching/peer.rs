@@ -128,7 +128,7 @@ impl Replies {
 }
 
 /// Makes a short message of an envelope and its payload. Returns false if it is too long for one.
-fn fill(place: &mut Short, what: &Envelope, payload: &[u8]) -> bool {
+pub(super) fn fill(place: &mut Short, what: &Envelope, payload: &[u8]) -> bool {
     let encoded = what.encode();
     let behind = encoded.behind();
     let Some(bytes) = place.room(encoded.first(), (8 * behind.len() + payload.len()) as u32) else {
@@ -304,6 +304,11 @@ impl Peer {
     /// cases all interfaces are rung when that has changed. `ECONNRESET`: the session is over, or another one.
     pub(super) fn send(self: &Arc<Self>, epoch: u32, what: &Envelope, payload: &[u8]) -> Result {
         self.send_by(epoch, |connected| transmit(connected, what, payload))
+    }
+
+    /// Sends short messages, likewise. Returns how many there was room for, 1 at least.
+    pub(super) fn send_short(self: &Arc<Self>, epoch: u32, all: &[Short]) -> Result<usize> {
+        self.send_by(epoch, |connected| connected.channel.send_short(all))
     }
 
     fn send_by<T>(

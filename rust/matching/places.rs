@@ -38,6 +38,10 @@ impl Set {
         }
     }
 
+    pub(super) fn has(self, n: usize) -> bool {
+        n < MOST && self.0 & (1 << n) != 0
+    }
+
     fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
@@ -94,6 +98,7 @@ impl<T> Places<T> {
     }
 
     /// Fills a place that is free.
+    #[inline]
     pub(super) fn put(&mut self, n: usize, what: T) {
         if let Some(place) = self.places.get_mut(n) {
             *place = Some(what);

@@ -54,7 +54,7 @@ impl Interface {
         }
         let relieved = self.relieve();
         let pulled = self.pull(worker);
-        let begun = in_a_row(|| self.begin(worker));
+        let begun = in_a_row(|| self.send_now(worker) || self.begin(worker));
         let sent = in_a_row(|| self.send(worker));
         let supplied = self.supply(worker);
         let served = self.serve(worker);

@@ -58,9 +58,10 @@ pub(super) struct State {
     /// There was no place for one.
     deferred: bool,
     pub(super) operations: Places<Operation>,
-    /// Operations that are over, and those of whose bytes hosts have asked for some.
+    /// Operations that are over, and those of whose bytes hosts have asked for some: for which.
     pub(super) over: Set,
     pub(super) asked: Set,
+    pub(super) asks: KVec<[Option<Asked>; CHUNKS]>,
     /// Those that are not over, by their names.
     pub(super) pending: Operations<Memory<Pending>>,
     pub(super) flows: KVec<Flow>,
@@ -96,6 +97,7 @@ impl State {
             operations: Places::new(OPERATIONS)?,
             over: Set::EMPTY,
             asked: Set::EMPTY,
+            asks: all(OPERATIONS, |_| [None; CHUNKS])?,
             pending: Operations::new(
                 Memory::new(Pending::free(random::nonzero32()), OPERATIONS)?,
                 Policy { retries: RETRIES },
@@ -280,7 +282,11 @@ impl State {
         } else {
             match self.operation(peer, what) {
                 Some((n, operation)) if operation.is_read() => {
-                    (n, operation.length, &mut operation.asked)
+                    let length = operation.length;
+                    let Some(asks) = self.asks.get_mut(n) else {
+                        return false;
+                    };
+                    (n, length, asks)
                 }
                 _ => return false,
             }
@@ -306,6 +312,14 @@ impl State {
         match are {
             true => set.insert(n),
             false => set.remove(n),
+        }
+    }
+
+    /// Forgets what is asked for of an operation.
+    pub(super) fn forget_asked(&mut self, n: usize) {
+        self.asked.remove(n);
+        if let Some(asks) = self.asks.get_mut(n) {
+            *asks = [None; CHUNKS];
         }
     }
 

@@ -38,7 +38,11 @@ impl Interface {
         // Taken out before the bytes are sent: the next ones are asked for as soon as these are there.
         let mut state = self.state.lock();
         let Some((source, places)) = source(&mut state, n) else {
-            state.note_asked_of(n, false);
+            // It is over, as an operation or as a grant.
+            match n < OPERATIONS {
+                true => state.forget_asked(n),
+                false => state.note_asked_of(n, false),
+            }
             return false;
         };
         if worker.found_full(&source.to) {
@@ -93,13 +97,13 @@ impl Interface {
 fn source(state: &mut State, n: usize) -> Option<(Source, &mut [Option<Asked>; CHUNKS])> {
     match n.checked_sub(OPERATIONS) {
         None => {
-            let operation = state.operations.get_mut(n)?;
+            let operation = state.operations.get(n)?;
             let source = Source {
                 to: operation.to.clone()?,
                 cookie: operation.id?.0,
                 address: operation.address,
             };
-            Some((source, &mut operation.asked))
+            Some((source, state.asks.get_mut(n)?))
         }
         Some(n) => {
             let grant = state.grants.get_mut(n)?;

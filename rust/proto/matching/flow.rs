@@ -64,6 +64,23 @@ impl Source {
         Some(number)
     }
 
+    /// Returns whether all that is queued is sent, and more may be.
+    pub const fn is_clear(&self) -> bool {
+        !self.paused && self.sent == self.queued
+    }
+
+    /// Returns the number of the first message that is not acknowledged.
+    pub const fn oldest(&self) -> u32 {
+        self.acknowledged
+    }
+
+    /// Takes back that this message, and those behind it, were sent: there was no room for them on the way.
+    pub fn unsend(&mut self, number: u32) {
+        if number.wrapping_sub(self.acknowledged) < self.in_flight() {
+            self.sent = number;
+        }
+    }
+
     const fn in_flight(&self) -> u32 {
         self.sent.wrapping_sub(self.acknowledged)
     }

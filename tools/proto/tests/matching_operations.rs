@@ -436,7 +436,7 @@ impl Link {
 proptest! {
     #[test]
     fn l_7_messages_are_taken_once_and_in_order_whatever_room_there_is(
-        acts in prop::collection::vec((0u8..6, any::<bool>()), 1..400),
+        acts in prop::collection::vec((0u8..7, any::<bool>()), 1..400),
     ) {
         let mut link = Link::new(1);
         let mut queued = 0;
@@ -449,12 +449,23 @@ proptest! {
                 2 => link.arrive(room),
                 3 => link.execute(room),
                 4 => link.resume(),
-                _ => link.hear(),
+                5 => link.hear(),
+                // There was no room on the way for the last one.
+                _ => {
+                    let was_clear = link.source.is_clear();
+                    if let Some(number) = link.there.pop_back() {
+                        link.source.unsend(number);
+                        prop_assert!(!was_clear || !link.source.is_clear());
+                    }
+                }
             }
         }
         let expected: Vec<u32> = (0..queued).collect();
         prop_assert_eq!(&link.taken, &expected);
         prop_assert_eq!(link.source.unacknowledged(), 0);
+        prop_assert_eq!(link.source.oldest(), queued);
+        prop_assert!(link.source.is_clear());
+        prop_assert!(!link.refusals.any());
         prop_assert!(link.refusals.resume(None, 0).is_none());
     }
 }
@@ -476,9 +487,40 @@ fn l_7_a_target_that_breaks_the_protocol_is_noticed() {
 }
 
 #[test]
+fn l_7_what_had_no_room_on_the_way_is_sent_again() {
+    let mut source = Source::new();
+    assert!(source.is_clear());
+    for number in 0..4 {
+        assert_eq!(source.queue(8), Some(number));
+        assert!(!source.is_clear());
+        assert_eq!(source.send(), Some(number));
+        assert!(source.is_clear());
+    }
+    assert_eq!(source.acknowledge(0), Ok(()));
+    assert_eq!(source.oldest(), 1);
+    source.unsend(2);
+    assert!(!source.is_clear());
+    // What was answered, or is to be sent anyhow, is not meant.
+    source.unsend(0);
+    source.unsend(3);
+    assert_eq!(
+        [source.send(), source.send(), source.send()],
+        [Some(2), Some(3), None]
+    );
+    // Nothing is sent before the target may have space, whatever had no room.
+    assert_eq!(source.no_space(1), Ok(()));
+    source.unsend(3);
+    assert!(!source.is_clear());
+    assert_eq!(source.send(), None);
+    assert_eq!(source.resume(), Ok(()));
+    assert_eq!(source.send(), Some(1));
+}
+
+#[test]
 fn l_7_a_target_has_state_for_refused_sources_alone() {
     let mut refusals = Refusals::new(vec![Refusal::FREE; 4], [1, 2]);
     assert!(refusals.admit(1, 1, 5, Stage::Queue));
+    assert!(!refusals.any());
     for source in 0..4 {
         assert!(refusals.refuse(source, 1, 5, Stage::Engine));
         assert!(
