@@ -229,7 +229,8 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         let start = self.place(room);
         self.reserve(area, start, room)?;
         self.position = start + room;
-        Ok(start % u64::from(self.shape.bulk()))
+        // Never 0, which the compiler does not see.
+        Ok(start % u64::from(self.shape.bulk()).max(1))
     }
 
     /// Returns the credit at which a cell is free, and `room` bytes of the bulk ring from `start` on.
