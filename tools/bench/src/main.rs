@@ -28,6 +28,7 @@ mod counts;
 mod first;
 mod instructions;
 mod job;
+mod matching;
 mod memory;
 mod stream;
 mod verbs;

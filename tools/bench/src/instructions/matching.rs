@@ -6,6 +6,7 @@
 
 use super::trace::Trace;
 use super::{BYTES, RUNS, clock, report, switches};
+use crate::matching::{events, post};
 use crate::{Result, counts};
 use std::hint::black_box;
 use weft::Port;
@@ -25,8 +26,6 @@ const ENTRIES: u32 = 16_384;
 const OTHERS: u64 = 1 << 63;
 /// Bits that say nothing, where some are ignored.
 const IGNORED: u64 = 0xff << 32;
-/// Looks for events until all are there.
-const LOOKS: usize = 1 << 16;
 
 /// Two interfaces, and memory for what the second one receives.
 struct Ends {
@@ -102,36 +101,6 @@ impl Ends {
         }
         Ok([sends, appends, receives])
     }
-}
-
-/// Writes a command, when there is a slot for it.
-fn post(to: &mut Matching, command: &Command) -> Result<()> {
-    for _ in 0..LOOKS {
-        if to.command(command) {
-            return Ok(());
-        }
-        to.poll()?;
-    }
-    Err("the driver takes no commands".into())
-}
-
-/// Takes so many events of a kind, with success.
-fn events(of: &mut Matching, count: usize, kind: EventKind) -> Result<()> {
-    let mut there = 0;
-    for _ in 0..LOOKS {
-        while let Some(event) = of.take() {
-            if (event.kind, event.status) != (kind, 0) {
-                return Err(format!("an event says {event:?}, and not {kind:?}").into());
-            }
-            there += 1;
-        }
-        of.give_back()?;
-        if there >= count {
-            return Ok(());
-        }
-        of.poll()?;
-    }
-    Err(format!("{there} of {count} events have come").into())
 }
 
 /// Between interfaces of two ports of this host.
