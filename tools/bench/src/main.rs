@@ -22,6 +22,7 @@
 //! file, until it is killed; `weft-bench accept PORT SERVICE` accepts channels and sockets. `weft-bench
 //! first SERVICE COMMAND…` says how long it takes from the command that loads the driver to the first byte that
 //! goes to `serve channel 0 SERVICE sleeping` and back.
+//! `weft-bench simulated PEERS…` says what the logic of matching takes with so many peers, on any machine.
 
 mod connections;
 mod counts;
@@ -30,14 +31,24 @@ mod instructions;
 mod job;
 mod matching;
 mod memory;
+mod simulated;
 mod stream;
+/// The provider's own file: how it keeps addresses.
+#[path = "../../libfabric/src/table.rs"]
+mod table;
 mod verbs;
 mod way;
+
+/// What that file takes of the provider.
+mod fi {
+    pub type FiAddr = u64;
+}
 
 use job::{Found, Job};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 use way::Way;
 
@@ -56,7 +67,8 @@ const USAGE: &str = "usage: weft-bench serve WAY | weft-bench run WAY JOB… | \
                      weft-bench tlps PORT PORT | weft-bench spent COMMAND… | \
                      weft-bench answer AT | weft-bench connections AT COUNT | \
                      weft-bench make channel|cq|mr|qp|socket PORT COUNT SERVICE FILE | \
-                     weft-bench accept PORT SERVICE | weft-bench first SERVICE COMMAND…\n\
+                     weft-bench accept PORT SERVICE | weft-bench first SERVICE COMMAND… | \
+                     weft-bench simulated PEERS…\n\
                      AT: tcp ADDRESS | socket PORT SERVICE; \
                      WAY: AT polled|sleeping | [small-]channel PORT SERVICE polled|sleeping | \
                      qp PORT SERVICE polled|sleeping|events PAIRS\n\
@@ -97,6 +109,11 @@ fn appears(file: &Path) -> Result<()> {
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
+}
+
+/// What all of these words say.
+fn numbers<T: FromStr>(words: &[&str]) -> std::result::Result<Vec<T>, T::Err> {
+    words.iter().map(|word| word.parse()).collect()
 }
 
 fn run(words: &[&str]) -> Result<()> {
@@ -164,6 +181,7 @@ fn run(words: &[&str]) -> Result<()> {
             memory::make(kind, port.parse()?, count.parse()?, service.parse()?, file)
         }
         ["accept", port, service] => memory::accept(port.parse()?, service.parse()?),
+        ["simulated", peers @ ..] => simulated::measure(&numbers(peers)?),
         ["first", service, command @ ..] => first::measure(service, command),
         _ => Err(USAGE.into()),
     }
