@@ -22,13 +22,16 @@
 //! file, until it is killed; `weft-bench accept PORT SERVICE` accepts channels and sockets. `weft-bench
 //! first SERVICE COMMAND…` says how long it takes from the command that loads the driver to the first byte that
 //! goes to `serve channel 0 SERVICE sleeping` and back.
-//! `weft-bench simulated PEERS…` says what the logic of matching takes with so many peers, on any machine.
+//! `weft-bench matched PORT PORT RANKS…` says what matching takes of the memory of a host, and with so many ranks;
+//! `weft-bench simulated PEERS…`, what its logic takes with so many peers, on any machine.
 
+mod allocated;
 mod connections;
 mod counts;
 mod first;
 mod instructions;
 mod job;
+mod matched;
 mod matching;
 mod memory;
 mod simulated;
@@ -68,7 +71,7 @@ const USAGE: &str = "usage: weft-bench serve WAY | weft-bench run WAY JOB… | \
                      weft-bench answer AT | weft-bench connections AT COUNT | \
                      weft-bench make channel|cq|mr|qp|socket PORT COUNT SERVICE FILE | \
                      weft-bench accept PORT SERVICE | weft-bench first SERVICE COMMAND… | \
-                     weft-bench simulated PEERS…\n\
+                     weft-bench matched PORT PORT RANKS… | weft-bench simulated PEERS…\n\
                      AT: tcp ADDRESS | socket PORT SERVICE; \
                      WAY: AT polled|sleeping | [small-]channel PORT SERVICE polled|sleeping | \
                      qp PORT SERVICE polled|sleeping|events PAIRS\n\
@@ -181,6 +184,9 @@ fn run(words: &[&str]) -> Result<()> {
             memory::make(kind, port.parse()?, count.parse()?, service.parse()?, file)
         }
         ["accept", port, service] => memory::accept(port.parse()?, service.parse()?),
+        ["matched", from, to, ranks @ ..] => {
+            matched::measure(from.parse()?, to.parse()?, &numbers(ranks)?)
+        }
         ["simulated", peers @ ..] => simulated::measure(&numbers(peers)?),
         ["first", service, command @ ..] => first::measure(service, command),
         _ => Err(USAGE.into()),
