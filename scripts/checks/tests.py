@@ -15,6 +15,10 @@ from unittest import mock
 from hosts import ORDER
 from weftlab import plan
 from weftlab import suite as lab_suite
+from weftlab.errors import LabError
+from weftlab.speed import memory
+from weftlab.speed.figures import Figures
+from weftlab.speed.machines import Samples
 
 from . import command, job, output, part, record, runner, status, suite
 
@@ -179,6 +183,42 @@ class Parts(unittest.TestCase):
         for text in ("0/2", "3/2", "1", "1/0", "a/b", "1/2/3", "-1/2"):
             with self.assertRaises(SystemExit):
                 part.parse(text)
+
+
+class Memory(unittest.TestCase):
+    SLABS = "# name <active_objs> <num_objs> <objsize>\ntask_struct  90  95  9984  3  8 : tunables 0 0 0\n"
+    AREAS = ("0xa-0xb  20480 copy_process+0x1/0x2 pages=4 vmalloc N0=4\n"
+             "0xc-0xd  8192 weft_other+0x1/0x2 [weft] pages=64 vmalloc\n")  # fmt: skip
+
+    def test_a_thread_is_its_description_and_its_stack(self):
+        self.assertEqual(memory.thread(self.SLABS, self.AREAS), 9984 + 4 * 4096)
+        for slabs, areas in (("", self.AREAS), (self.SLABS, "")):
+            with self.assertRaises(LabError):
+                memory.thread(slabs, areas)
+
+    def test_simulated_peers_are_counted_once_each_and_all_else_once(self):
+        samples = Samples()
+        for part, values in (("port", (1000, 2000)), ("engine", (100, 100)), ("interface", (10, 20)), ("peer", (1, 2))):
+            for value in values:
+                samples.add(part, value)
+        self.assertEqual(memory.peers(samples, 8), [1118, 2136])
+
+    def test_each_figure_says_what_is_simulated(self):
+        samples = Samples()
+        parts = ("entry", "endpoint", "interface", "thread", "engine", "port", "peer", "peer-arena")
+        ranks = [f"{count}-{what}" for count in memory.RANKS
+                 for what in ("ranks", "peers-idle", "peers-busy", "addresses")]  # fmt: skip
+        for name in (*parts, *ranks):
+            samples.add(name, 64)
+        figures = Figures("a tree")
+        memory.report(figures, samples)
+        found = {figure.id: figure for figure in figures}
+        self.assertEqual({f"match-memory-{name}" for name in parts}, {name for name in found if not re.search(r"\d", name)})
+        for name in found:
+            real = not re.search(r"\d", name) or re.search(r"-ranks(-each)?$", name)
+            self.assertEqual("simulated" in name, not real, name)
+        self.assertEqual(found["match-memory-512-ranks-each"].value, 64 / 512)
+        self.assertTrue(found["match-memory-entry"].met)
 
 
 class Pieces(unittest.TestCase):

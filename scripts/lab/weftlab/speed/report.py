@@ -14,7 +14,8 @@ HEAD = """<!-- SPDX-License-Identifier: GPL-2.0 -->
 Measured by `make bench` on {date}, kernel {kernel}, of {tree}. Each value is the median of {runs} runs, in
 brackets the least and the greatest. Times are those of *emulated* machines ({accel}), on processors
 that also run the emulators' own threads: they compare ways with each other, in the same run, and
-say nothing about hardware. Counts of TLPs, interrupts and instructions are exact.
+say nothing about hardware. Counts of TLPs, interrupts, instructions and bytes of matching's memory are exact.
+Those with *simulated* in their name are computed for, or counted with, peers that are not there.
 
 *Model* is what hardware would do, **computed, not measured**: a Gen{speed} x{width} link, 24 bytes
 besides the payload of each TLP, 300 ns from host to host, no software
