@@ -187,7 +187,7 @@ class Parts(unittest.TestCase):
 
 class Memory(unittest.TestCase):
     SLABS = "# name <active_objs> <num_objs> <objsize>\ntask_struct  90  95  9984  3  8 : tunables 0 0 0\n"
-    AREAS = ("0xa-0xb  20480 copy_process+0x1/0x2 pages=4 vmalloc N0=4\n"
+    AREAS = ("0xa-0xb  20480 kernel_clone+0x1/0x2 pages=4 vmalloc N0=4\n"
              "0xc-0xd  8192 weft_other+0x1/0x2 [weft] pages=64 vmalloc\n")  # fmt: skip
 
     def test_a_thread_is_its_description_and_its_stack(self):

@@ -3,8 +3,9 @@
 //! How much memory the driver has, to the byte: the kernel's own events tell of each allocation and of its end, and its
 //! list of areas of memory that is contiguous by its addresses alone.
 //!
-//! Rust's allocations are made by helpers of the kernel, which nothing but the driver calls in these guests; those of its
-//! parts in C name the module. What of the driver is pages, or is allocated by the kernel for it, is not in here.
+//! An allocation is the module's by the place that has asked for it; or it is one of Rust's, by functions of the kernel
+//! that hardly anything else calls, and nothing in these guests meanwhile. What of the driver is pages, or is allocated by
+//! the kernel for it, is not in here.
 
 use crate::{PATIENCE, Result};
 use std::collections::HashMap;
@@ -58,7 +59,8 @@ impl Ledger {
         let at = u64::from_str_radix(at.trim_start_matches("0x"), 16);
         // No memory is at "(null)": that is freed as well.
         let Ok(at) = at else { return Ok(()) };
-        // What is allocated where something was, has been freed in a way that tells nothing.
+        // What is allocated where something was, has been freed in a way that tells nothing. What is large is told of
+        // twice, with its own place at last.
         self.bytes -= self.there.remove(&at).unwrap_or(0);
         let place = line.split_once("call_site=").map(|(_, place)| place).ok_or_else(odd)?;
         let place = place.split_once(" ptr=").map(|(place, _)| place).ok_or_else(odd)?;
@@ -207,6 +209,7 @@ mod tests {
         let theirs = allocates("load_elf_binary+0x2f/0x40", "ffff8880", 4096);
         assert_eq!(after(&[&theirs]).bytes, 0);
         assert_eq!(after(&[&theirs, &ours, &ours]).bytes, 64);
+        assert_eq!(after(&[&theirs, &ours, &format!("{FREE}ffff8880")]).bytes, 0);
         assert_eq!(after(&[&ours, &theirs]).bytes, 0);
     }
 

@@ -25,7 +25,8 @@ TRACING = "/sys/kernel/tracing"
 TARGETS = {"entry": "<=136", "endpoint": "<=512"}
 # A thread of the kernel that an interface has: its description and its stack are none of the driver's allocations.
 _TASK = re.compile(r"^task_struct +\d+ +\d+ +(\d+) ", re.M)
-_STACK = re.compile(r"^.*(?:dup_task_struct|copy_process).* pages=(\d+) ", re.M)
+# Which function is said to have allocated a stack depends on what the compiler has inlined.
+_STACK = re.compile(r" (?:dup_task_struct|copy_process|kernel_clone|fork_idle)\+\S* pages=(\d+) ", re.M)
 PAGE = 4096
 
 
