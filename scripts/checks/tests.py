@@ -198,9 +198,9 @@ class Memory(unittest.TestCase):
 
     def test_simulated_peers_are_counted_once_each_and_all_else_once(self):
         samples = Samples()
-        for part, values in (("port", (1000, 2000)), ("engine", (100, 100)), ("interface", (10, 20)), ("peer", (1, 2))):
+        for name, values in (("port", (1000, 2000)), ("engine", (100, 100)), ("interface", (10, 20)), ("peer", (1, 2))):
             for value in values:
-                samples.add(part, value)
+                samples.add(name, value)
         self.assertEqual(memory.peers(samples, 8), [1118, 2136])
 
     def test_each_figure_says_what_is_simulated(self):
@@ -213,7 +213,8 @@ class Memory(unittest.TestCase):
         figures = Figures("a tree")
         memory.report(figures, samples)
         found = {figure.id: figure for figure in figures}
-        self.assertEqual({f"match-memory-{name}" for name in parts}, {name for name in found if not re.search(r"\d", name)})
+        alone = {name for name in found if not re.search(r"\d", name)}
+        self.assertEqual({f"match-memory-{name}" for name in parts}, alone)
         for name in found:
             real = not re.search(r"\d", name) or re.search(r"-ranks(-each)?$", name)
             self.assertEqual("simulated" in name, not real, name)

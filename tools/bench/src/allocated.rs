@@ -3,9 +3,9 @@
 //! How much memory the driver has, to the byte: the kernel's own events tell of each allocation and of its end, and its
 //! list of areas of memory that is contiguous by its addresses alone.
 //!
-//! An allocation is the module's by the place that has asked for it; or it is one of Rust's, by functions of the kernel
-//! that hardly anything else calls, and nothing in these guests meanwhile. What of the driver is pages, or is allocated by
-//! the kernel for it, is not in here.
+//! An allocation is the module's by the place that has asked for it; or it is one of Rust's, by functions of the
+//! kernel that hardly anything else calls, and nothing in these guests meanwhile. What of the driver is pages, or is
+//! allocated by the kernel for it, is not in here.
 
 use crate::{PATIENCE, Result};
 use std::collections::HashMap;

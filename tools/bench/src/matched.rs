@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! What matching takes of the memory of a host, by what the driver allocates: a port that has interfaces, an interface, a
-//! host that these talk with; and so many ranks. Hosts are two ports of this machine.
+//! What matching takes of the memory of a host, by what the driver allocates: a port that has interfaces, an interface,
+//! a host that these talk with; and so many ranks. Hosts are two ports of this machine.
 
 use crate::Result;
 use crate::allocated::Kernel;
