@@ -132,7 +132,6 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
 
     /// Sends a short message as [`Self::send`] does, but one that does not fit the cell is split: what begins behind its
     /// first 40 bytes is in a line of its own. `payload` has up to [`SHORT_BYTES`].
-    #[cfg_attr(not(MODULE), allow(dead_code, reason = "of kernels alone"))]
     pub fn send_short<A: Area, W: Window>(
         &mut self,
         area: &A,
