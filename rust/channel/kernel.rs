@@ -236,18 +236,12 @@ impl KernelEnd {
     ) -> Result<Message> {
         // As in `put`.
         for _ in 0..2 {
-            match receiver.peek(own, peer).map_err(|_| EPROTO)? {
-                Next::Message(message) => return Ok(message),
-                Next::End => return Err(ENODATA.into()),
-                Next::Nothing => {}
+            if let Some(message) = come(receiver, own, peer)? {
+                return Ok(message);
             }
             // What was sent before the peer closed has come by then: it is looked for once more.
             if self.channel.state() == State::PeerClosed {
-                return match receiver.peek(own, peer).map_err(|_| EPROTO)? {
-                    Next::Message(message) => Ok(message),
-                    Next::End => Err(ENODATA.into()),
-                    Next::Nothing => Err(EPIPE),
-                };
+                return come(receiver, own, peer)?.ok_or(EPIPE);
             }
             if arms {
                 // The peer may wait for the last of its credit.
@@ -359,5 +353,14 @@ impl KernelEnd {
 impl PinnedDrop for KernelEnd {
     fn drop(self: Pin<&mut Self>) {
         self.channels.close(&self.node, &self.channel);
+    }
+}
+
+/// Returns the next message, if one has come. `ENODATA`: the peer sends no more; `EPROTO`: it has broken the protocol.
+fn come(receiver: &mut Receiver, own: &Part<'_>, peer: &Part<'_>) -> Result<Option<Message>> {
+    match receiver.peek(own, peer).map_err(|_| EPROTO)? {
+        Next::Message(message) => Ok(Some(message)),
+        Next::End => Err(ENODATA.into()),
+        Next::Nothing => Ok(None),
     }
 }

@@ -16,11 +16,7 @@ use super::{
 use crate::{
     proto::{
         envelope::{Body, Envelope},
-        matching::{
-            outcome::Receipt,
-            request::{Message, Op},
-        },
-        slot::{Event, Kind},
+        matching::request::{Message, Op},
     },
     sys::client::Short,
 };
@@ -120,8 +116,7 @@ impl Interface {
         worker.direct.items = items;
         let now = worker.direct.stored;
         if now == worker.direct.items.len() {
-            worker.direct.items.clear();
-            worker.direct.stored = 0;
+            worker.direct.clear();
         }
         now > before
     }
@@ -154,14 +149,6 @@ impl Interface {
         for item in worker.direct.items.iter().skip(worker.direct.stored) {
             self.answer(&item.receipt.header, bindings::ENXIO, 0);
         }
-        worker.direct.items.clear();
-    }
-
-    /// Says that a short message is in overflow memory, or is not.
-    pub(super) fn kept(&self, worker: &mut Worker, receipt: &Receipt, status: u32) {
-        self.say_end(worker, &receipt.header, status, receipt.length);
-        if receipt.unlinked {
-            self.post(worker, &Event::of(Kind::Unlinked, receipt.context, 0));
-        }
+        worker.direct.clear();
     }
 }

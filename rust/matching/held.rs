@@ -42,6 +42,11 @@ impl Direct {
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
+
+    pub(super) fn clear(&mut self) {
+        self.items.clear();
+        self.stored = 0;
+    }
 }
 
 /// The last message that is stored, of those that one answer is for.

@@ -55,7 +55,7 @@ struct Wanted {
 }
 
 /// An operation on nothing.
-pub(super) const NO_CHANGE: envelope::Change = envelope::Change {
+const NO_CHANGE: envelope::Change = envelope::Change {
     operation: 0,
     integer: 0,
     fetches: false,
@@ -179,7 +179,7 @@ impl Interface {
             false => None,
         };
         drop(state);
-        let mut operation = operation_of(&said);
+        let mut operation = operation_of(said.slot.as_ref(), said.context);
         let mut class = Class::Ordered;
         let prepared = wanted.and_then(|wanted| {
             class = wanted.class;
@@ -227,11 +227,7 @@ impl Interface {
         operation.change = wanted.change;
         operation.payload = wanted.payload;
         if let Some(words) = inline {
-            let mut raw = [0; BYTES];
-            for (raw, word) in raw.chunks_exact_mut(8).zip(words) {
-                raw.copy_from_slice(&word.to_ne_bytes());
-            }
-            operation.bytes = Bytes::InRing(raw);
+            operation.bytes = Bytes::InRing(slot::bytes_of(&words));
         } else if let Some(mut copy) = copy {
             let read = self.load_operands(wanted, copy.get_mut(..wanted.payload).ok_or(EINVAL));
             // Given back with the operation.
@@ -372,16 +368,16 @@ impl Interface {
 }
 
 /// Returns the operation of a command, of which nothing else is known.
-fn operation_of(said: &Said) -> Operation {
-    let of = |get: fn(&Slot) -> u64| said.slot.as_ref().map_or(0, get);
+pub(super) fn operation_of(slot: Option<&Slot>, context: u64) -> Operation {
+    let of = |get: fn(&Slot) -> u64| slot.map_or(0, get);
     Operation {
         id: None,
         phase: Phase::Waiting,
         to: None,
         sequence: 0,
-        op: said.slot.map_or(Op::Put, |slot| slot.op),
+        op: slot.map_or(Op::Put, |slot| slot.op),
         change: NO_CHANGE,
-        context: said.context,
+        context,
         address: of(|slot| slot.address),
         length: of(|slot| slot.length),
         bits: of(|slot| slot.bits),

@@ -5,7 +5,7 @@
 //! What is in front of them in their flow goes first, so they are left to the other steps of a round if anything is.
 
 use super::{
-    initiator::NO_CHANGE,
+    initiator::operation_of,
     interface::{Interface, Worker},
     operation::{Bytes, Operation, Phase},
     operations::flow_of,
@@ -124,28 +124,15 @@ impl Interface {
             };
             flow.source.send();
             flow.put(sequence, n);
-            let mut raw = [0; BYTES];
-            for (raw, word) in raw.chunks_exact_mut(8).zip(bytes) {
-                raw.copy_from_slice(&word.to_ne_bytes());
-            }
+            let raw = slot::bytes_of(&bytes);
             let operation = Operation {
                 id: Some(id),
                 phase: Phase::Sent,
                 to: Some(to.clone()),
                 sequence,
-                op: Op::Put,
-                change: NO_CHANGE,
-                context: slot.context,
-                address: slot.address,
-                length: slot.length,
-                bits: slot.bits,
-                offset: None,
-                data: slot.ignore,
                 bytes: Bytes::InRing(raw),
                 payload: slot.length as usize,
-                pull: None,
-                truncated: false,
-                retries: 0,
+                ..operation_of(Some(&slot), slot.context)
             };
             let flow = state.flows.get(at);
             let is_first = flow.is_some_and(|flow| state.is_first(flow, sequence));

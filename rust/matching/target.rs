@@ -296,14 +296,7 @@ impl Interface {
     fn keep(&self, worker: &mut Worker, receipt: &Receipt, message: &Message) -> Result {
         let stored = self.store_arrival(worker, message, receipt.address, receipt.length)?;
         let status = stored.map_or_else(errno, |()| 0);
-        if !receipt.is_rendezvous() {
-            self.kept(worker, receipt, status);
-            return Ok(());
-        }
-        self.answer_with(&receipt.header, Body::Taken);
-        if receipt.unlinked {
-            self.post(worker, &Event::of(Kind::Unlinked, receipt.context, 0));
-        }
+        self.kept(worker, receipt, status);
         Ok(())
     }
 
@@ -325,8 +318,6 @@ impl Interface {
                     Err(e) => status = errno(e),
                 }
             }
-        }
-        if receipt.is_rendezvous() {
             let length = if status == 0 { receipt.length } else { 0 };
             self.answer(header, status, length);
         } else if message.is_some() {
@@ -335,6 +326,17 @@ impl Interface {
         }
         self.tell_received(worker, receipt, status);
         Ok(())
+    }
+
+    /// Says that what has come of a message is in overflow memory, or is not.
+    pub(super) fn kept(&self, worker: &mut Worker, receipt: &Receipt, status: u32) {
+        match receipt.is_rendezvous() {
+            true => self.answer_with(&receipt.header, Body::Taken),
+            false => self.say_end(worker, &receipt.header, status, receipt.length),
+        }
+        if receipt.unlinked {
+            self.post(worker, &Event::of(Kind::Unlinked, receipt.context, 0));
+        }
     }
 
     /// Says that a message that has come with all of its bytes is in its buffer, or is not.

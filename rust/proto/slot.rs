@@ -11,6 +11,15 @@ pub const BYTES: usize = 64;
 /// Words of either.
 pub const WORDS: usize = BYTES / 8;
 
+/// Returns the bytes of a message that are in a slot, in memory order.
+pub fn bytes_of(words: &[u64; WORDS]) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
 numbered! {
     /// What a program asks for.
     pub enum Op: u8 {

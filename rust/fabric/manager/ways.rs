@@ -102,18 +102,15 @@ impl Manager {
         self.look(|view| view.standing().mode) == Mode::Scale
     }
 
-    /// Waits until the directory has answered which local id a host has, or for as long as that may take.
-    /// `EINTR`: a signal came. Sleeps; not to be called with the port entered.
+    /// Waits until the directory has answered which local id a host has. `ETIMEDOUT`: it has not, for as long as that
+    /// may take; `ERESTARTSYS`: a signal came. Sleeps; not to be called with the port entered.
     pub(in crate::fabric) fn seek(&self, node: &dyn ManagerHost, hwid: u64) -> Result {
         if self.lid_at_scale(hwid).is_some() {
             return Ok(());
         }
         node.manage();
         let known = || self.lid_at_scale(hwid).is_some() || node.port_at_work().is_none();
-        match self.named.wait_ms(known, SEEK_MS) {
-            Err(e) if e == ERESTARTSYS => Err(EINTR),
-            _ => Ok(()),
-        }
+        self.named.wait_ms(known, SEEK_MS)
     }
 }
 

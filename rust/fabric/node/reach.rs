@@ -75,6 +75,15 @@ impl Drop for Held<'_> {
     }
 }
 
+/// Returns the error that a wait ends a call with: that its time has passed is none.
+fn waited(end: Result) -> Result {
+    match end {
+        Err(e) if e == ETIMEDOUT => Ok(()),
+        Err(e) if e == ERESTARTSYS => Err(EINTR),
+        other => other,
+    }
+}
+
 impl Node {
     /// Notes that a user has something open on a link, for however short.
     pub(crate) fn touch(&self, link: usize) {
@@ -175,15 +184,12 @@ impl Node {
             }
             if counterpart.is_err_and(|e| e == ETIMEDOUT) {
                 let wait = left.min(AGAIN_MS) as Msecs;
-                let waited = inside.asleep(|| self.reaching.wait_ms(|| self.is_closed(), wait));
-                match waited {
-                    Err(e) if e == ERESTARTSYS => return Err(EINTR),
-                    _ => continue,
-                }
+                waited(inside.asleep(|| self.reaching.wait_ms(|| self.is_closed(), wait)))?;
+                continue;
             }
             let at_scale = |manager: &&Manager| manager.is_at_scale();
             if let Some(manager) = self.manager().filter(at_scale) {
-                inside.asleep(|| manager.seek(self, to.peer))?;
+                waited(inside.asleep(|| manager.seek(self, to.peer)))?;
             }
             // It counts as used while this call waits.
             let aimed = self.lead(payer, to.peer)?;
@@ -196,12 +202,7 @@ impl Node {
                 let lost = aimed.as_ref().is_some_and(is_lost);
                 lost || self.is_ready_to(to, &loopback) || self.is_closed()
             };
-            let waited = inside.asleep(|| self.reaching.wait_ms(over, left as Msecs));
-            match waited {
-                Err(e) if e == ETIMEDOUT => {}
-                Err(e) if e == ERESTARTSYS => return Err(EINTR),
-                other => other?,
-            }
+            waited(inside.asleep(|| self.reaching.wait_ms(over, left as Msecs)))?;
         }
     }
 }

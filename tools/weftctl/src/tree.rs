@@ -159,7 +159,7 @@ fn trouble(node: &FabricNode) -> Option<&'static str> {
     }
 }
 
-/// What is said of a large fabric besides.
+/// The line about a large fabric.
 const AT_SCALE: &str =
     "the fabric is managed at scale: other nodes are found by their hardware ids\n";
 
