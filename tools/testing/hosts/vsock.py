@@ -24,31 +24,47 @@ ENODEV, ENOBUFS, ETIMEDOUT, ECONNREFUSED = 19, 105, 110, 111
 # end goes. one_end PORT: accepts one connection, and receives until it ends. room CID PORT SIZE: how many there are at
 # once with a buffer of that size, and the error of the next one. attempt CID PORT: the error of a connection, or 0.
 # calls CID: of two ends in this process. cid: the host's own.
-PROGRAM = """import array, contextlib, ctypes, errno, fcntl, hashlib, json, mmap, random, select, socket, struct, sys
-import threading, time
+PROGRAM = """import array, contextlib, ctypes, errno, fcntl, hashlib, json, mmap, random, select, selectors, socket
+import struct, sys, threading, time
 ANY = socket.VMADDR_CID_ANY
 # SO_VM_SOCKETS_BUFFER_SIZE, SO_VM_SOCKETS_CONNECT_TIMEOUT_NEW, SO_BUSY_POLL.
 BUFFER_SIZE, CONNECT_TIMEOUT, BUSY_POLL = 0, 8, 46
 
 
-def answer(peer):
-    digest, count = hashlib.sha256(), 0
-    # That the peer goes before it has its answer is no error: 192 tracebacks at once take half a minute.
-    with peer, contextlib.suppress(ConnectionError):
-        while part := peer.recv(1 << 16):
-            digest.update(part)
-            count += len(part)
-        peer.sendall(json.dumps([count, digest.hexdigest()]).encode())
+class Answer:
+    # To what one connection sends, when that has ended.
+
+    def __init__(self, peer):
+        self.peer, self.digest, self.count = peer, hashlib.sha256(), 0
+
+    def readable(self):
+        # Takes what has come; false at the end.
+        # That the peer goes before it has its answer is no error.
+        with contextlib.suppress(ConnectionError):
+            if part := self.peer.recv(1 << 16):
+                self.digest.update(part)
+                self.count += len(part)
+                return True
+            self.peer.sendall(json.dumps([self.count, self.digest.hexdigest()]).encode())
+        return False
 
 
 def serve(port):
+    # One thread for all: 192 of Python that end at once take half a minute of a guest to hand their lock around.
     server = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
     server.bind((ANY, int(port)))
     server.listen(64)
+    sockets = selectors.DefaultSelector()
+    sockets.register(server, selectors.EVENT_READ)
     print("listening", flush=True)
     while True:
-        peer, address = server.accept()
-        threading.Thread(target=answer, args=(peer,)).start()
+        for key, _ in sockets.select():
+            if key.data is None:
+                peer, address = server.accept()
+                sockets.register(peer, selectors.EVENT_READ, Answer(peer))
+            elif not key.data.readable():
+                sockets.unregister(key.fileobj)
+                key.fileobj.close()
 
 
 def connected(cid, port, size=0, seconds=2):
