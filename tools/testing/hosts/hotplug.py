@@ -24,7 +24,7 @@ LAB = "triangle"
 PLUGS = int(os.environ.get("WEFT_PLUGS", "6"))
 # Milliseconds from request to request of traffic that others run. As many requests as an end can post would
 # leave four hosts no time on two processors for what the tests are about.
-PACE = 20
+PACE = 60
 SEED = int(os.environ.get("WEFT_SEED", "29"))
 # So many parts are out at a time, at the most.
 MOST_OUT = 4

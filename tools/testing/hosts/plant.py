@@ -157,9 +157,13 @@ class Plant:
             if waiting and time.monotonic() > deadline:
                 raise Mismatch(f"not within {timeout} s: {[misfits[name] for name in waiting]}")
 
-    def lids(self):
+    def looks(self):
+        """What each host's driver says. A look is a second of a guest that has much to do."""
+        return {name: self.look(name) for name in self.hwids}
+
+    def lids(self, looks=None):
         """Local ids of all that is plugged in, by name."""
-        found = {name: self.look(name)[0]["lid"] for name in self.hwids}
+        found = {name: manager["lid"] for name, (manager, _) in (looks or self.looks()).items()}
         found |= {name: self.fabric.tables(name)["lid"] for name in self.switches}
         for node in self.fabric.status()["nodes"]:
             if node["endpoint"]:
@@ -178,12 +182,12 @@ class Plant:
                 found[source, target] = tuple(hop["from"] for hop in walk["hops"])
         return found
 
-    def sessions(self):
+    def sessions(self, looks=None):
         """What each host says of the life of its links that are ready."""
         found = {}
         names = {hwid: name for name, hwid in self.hwids.items()}
-        for name in self.hwids:
-            for hwid, link in self.look(name)[1].items():
+        for name, (_, links) in (looks or self.looks()).items():
+            for hwid, link in links.items():
                 if link["state"] == "ready":
                     life = (link["trained"], link["readied"], link["ended"])
                     found[name, names[hwid]] = life
@@ -219,9 +223,10 @@ class Moment:
     """What has to outlast a change: local ids, and the sessions of links whose way is the same."""
 
     def __init__(self, plant):
-        self.lids = plant.lids()
+        looks = plant.looks()
+        self.lids = plant.lids(looks)
         self.ways = plant.ways(self.lids)
-        self.sessions = plant.sessions()
+        self.sessions = plant.sessions(looks)
 
     def outlasts(self, before):
         """Compares with the moment before a change."""

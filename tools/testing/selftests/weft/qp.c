@@ -1070,9 +1070,9 @@ TEST_F_TIMEOUT(qp, kick_page, 300)
 	ASSERT_NE(0, a->bell_at);
 	ASSERT_TRUE(map_bell(a));
 	ASSERT_TRUE(map_bell(b));
-	for (int i = 0; i < 200; i++) {
-		/* At once, and after everybody has gone to sleep. */
-		if (i % 20 == 0)
+	for (int i = 0; i < 50; i++) {
+		/* At once, and after all have gone to sleep. */
+		if (i % 10 == 0)
 			usleep(20000);
 		post_recv(b, i, BASE, 64);
 		post(a, i, WEFT_OP_SEND, BASE, 64, 0, 0);
