@@ -17,6 +17,7 @@ mod exposing;
 mod fences;
 mod filled;
 mod integers;
+mod late;
 mod later;
 mod life;
 mod messages;

@@ -17,6 +17,7 @@ struct head {
 #define TAGS 5
 /* Messages that no receive waits for, and receives that no message has come for. */
 #define DEEP ((brief ? 200 : 1000) * times)
+#define SENDS 400
 #define STORM ((brief ? 60 : 300) * times)
 
 static const int sizes[] = { 8, 64, 100, 192, 193, 4096, 4097, 20000, LONGEST };
@@ -83,6 +84,32 @@ static void any_source_any_tag(MPI_Comm comm)
 	free(messages);
 	free(requests);
 	free(next);
+}
+
+/* More than any endpoint has room for, and long: none is over before it is received. */
+static void sends_first(MPI_Comm comm)
+{
+	MPI_Request *requests = malloc(SENDS * sizeof(*requests));
+	char **messages = malloc(SENDS * sizeof(*messages)), *buffer = malloc(LONGEST);
+
+	for (int n = 0; n < SENDS; n++) {
+		messages[n] = made(n, 5000);
+		MUST(MPI_Isend(messages[n], 5000, MPI_BYTE, after(1), 0, comm, &requests[n]));
+	}
+	for (int n = 0; n < SENDS; n++) {
+		MPI_Status status;
+		int number;
+
+		MUST(MPI_Recv(buffer, LONGEST, MPI_BYTE, before(1), 0, comm, &status));
+		number = number_of(buffer, &status);
+		EXPECT(number == n, "message %d came as number %d", number, n);
+	}
+	MUST(MPI_Waitall(SENDS, requests, MPI_STATUSES_IGNORE));
+	for (int n = 0; n < SENDS; n++)
+		free(messages[n]);
+	free(buffer);
+	free(messages);
+	free(requests);
 }
 
 /* The last tag first: of each the messages come as they were sent. */
@@ -357,6 +384,7 @@ static void storm(MPI_Comm comm)
 
 const struct test matching_tests[] = {
 	{ "messages of all ranks, by any source and any tag, are in order", any_source_any_tag },
+	{ "long messages are sent, as many as one likes, before the first is received", sends_first },
 	{ "messages of a tag are in order, whichever tag is received first", tags_in_turn },
 	{ "a message gets the receive that was posted first", posted_in_turn },
 	{ "many messages that no receive waits for, last tag first", unexpected },

@@ -12,6 +12,7 @@ use super::area::{Area, Outgoing, length};
 use super::bits::{BEGIN, DATA, SLAB, TAG, TAGGED, Wanted};
 use super::exposed::Exposed;
 use super::filled::Filled;
+use super::late::Late;
 use super::operations::{Operation, Operations, Receive, What};
 use super::overflow::Overflow;
 use super::task::{Held, Sending};
@@ -94,6 +95,8 @@ pub struct Engine<R> {
     pub(super) fenced: VecDeque<Held>,
     /// The next of these has found no slot.
     pub(super) stuck: bool,
+    /// Messages for which there is no room yet.
+    pub(super) late: Late,
 }
 
 impl<R: Rings> Engine<R> {
@@ -113,6 +116,7 @@ impl<R: Rings> Engine<R> {
             starved: VecDeque::new(),
             fenced: VecDeque::new(),
             stuck: false,
+            late: Late::default(),
         };
         engine.supply();
         engine.waiting.push_back((BEGIN, Command::enable(BEGIN)));
@@ -127,7 +131,7 @@ impl<R: Rings> Engine<R> {
     /// How many sends, and receives, can be begun.
     pub fn room(&self) -> (usize, usize) {
         (
-            self.limits.sends.saturating_sub(self.sends + self.fenced.len()),
+            self.limits.sends.saturating_sub(self.sends + self.fenced.len() + self.late.len()),
             self.limits.receives.saturating_sub(self.receives),
         )
     }
@@ -135,12 +139,13 @@ impl<R: Rings> Engine<R> {
     /// Whether the driver has all commands, or was given as many as it has slots for now.
     pub fn is_settled(&mut self) -> bool {
         self.flush();
-        self.waiting.is_empty() && !self.stuck
+        self.waiting.is_empty() && !self.stuck && !self.late.stuck
     }
 
     /// Whether messages are under way that the program may take for sent.
     pub fn is_injecting(&self) -> bool {
-        self.injected > 0 || self.fenced.iter().any(|held| held.act.inject())
+        let waits = self.late.is_injecting();
+        waits || self.injected > 0 || self.fenced.iter().any(|held| held.act.inject())
     }
 
     // --- what the program begins
@@ -177,7 +182,12 @@ impl<R: Rings> Engine<R> {
     }
 
     pub(super) fn admit_send(&self) -> Result<(), c_int> {
-        if self.sends >= self.limits.sends { Err(FI_EAGAIN) } else { Ok(()) }
+        if self.has_room() { Ok(()) } else { Err(FI_EAGAIN) }
+    }
+
+    /// Whether another message may be with the driver, if it has a slot.
+    pub(super) fn has_room(&self) -> bool {
+        self.sends < self.limits.sends
     }
 
     /// An operation is in the ring, if there was room for it.

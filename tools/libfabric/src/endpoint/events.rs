@@ -46,6 +46,9 @@ impl<R: Rings> Engine<R> {
         if !self.waiting.is_empty() {
             self.flush();
         }
+        if !self.late.is_empty() {
+            self.catch_up(report);
+        }
         if !self.fenced.is_empty() {
             self.pass(report);
         }

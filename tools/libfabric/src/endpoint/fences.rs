@@ -22,7 +22,7 @@ impl<R: Rings> Engine<R> {
         let waits = task.act.target().is_some_and(|to| self.waits(to, task.act.fence()));
         if !waits {
             // SAFETY: As the caller says.
-            return unsafe { self.post_task(task) };
+            return unsafe { self.begin_or_keep(task) };
         }
         if self.fenced.len() >= self.limits.sends {
             return Err(FI_EAGAIN);
@@ -32,26 +32,30 @@ impl<R: Rings> Engine<R> {
         Ok(())
     }
 
-    /// Whether something waits behind a fence.
+    /// Whether something waits behind a fence, or for room.
     pub fn holds(&self) -> bool {
-        !self.fenced.is_empty()
+        !self.fenced.is_empty() || !self.late.is_empty()
     }
 
     /// Whether what goes to a target now has to wait.
     fn waits(&self, to: Address, fence: bool) -> bool {
-        self.fenced.iter().any(|held| held.act.target() == Some(to))
-            || fence && self.operations.any_to(to)
+        self.fenced.iter().any(|held| held.act.target() == Some(to)) || fence && self.is_busy(to)
+    }
+
+    /// Whether something to a target has begun, or is about to, and is not over.
+    fn is_busy(&self, target: Address) -> bool {
+        self.operations.any_to(target) || self.late.any_to(target)
     }
 
     /// Begins what need not wait any more, in its order.
     pub(super) fn pass(&mut self, report: &mut impl Report) {
         self.stuck = false;
-        let (mut behind, mut full) = (Vec::new(), false);
+        // What waits for room is older.
+        let (mut behind, mut full) = (Vec::new(), !self.late.is_empty());
         for held in std::mem::take(&mut self.fenced) {
             let to = held.act.target();
-            let blocked = |target| {
-                behind.contains(&target) || held.act.fence() && self.operations.any_to(target)
-            };
+            let blocked =
+                |target| behind.contains(&target) || held.act.fence() && self.is_busy(target);
             if full || to.is_some_and(blocked) {
                 behind.extend(to);
                 self.fenced.push_back(held);
@@ -63,7 +67,7 @@ impl<R: Rings> Engine<R> {
                 Err(FI_EAGAIN) => {
                     full = true;
                     // Else it waits for what is under way, which has an event.
-                    self.stuck = self.sends < self.limits.sends;
+                    self.stuck = self.has_room();
                     self.fenced.push_back(held);
                 }
                 Err(error) => report.report(held.act.failed(error)),
@@ -74,7 +78,7 @@ impl<R: Rings> Engine<R> {
     /// # Safety
     ///
     /// As [`Self::begin`].
-    unsafe fn post_task(&mut self, task: &Task<'_>) -> Result<(), c_int> {
+    pub(super) unsafe fn post_task(&mut self, task: &Task<'_>) -> Result<(), c_int> {
         let [first, compared, results] = task.pieces;
         // SAFETY: As the caller says.
         unsafe {

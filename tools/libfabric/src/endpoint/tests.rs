@@ -3,11 +3,12 @@
 //! The engine, against events that a driver posts: what becomes of them, in each order in which they may come.
 
 mod fences;
+mod late;
 mod remote;
 
 use super::bits::{BEGIN, TAG, Wanted};
 use super::engine::{Engine, Limits, Rings};
-use super::task::Sending;
+use super::task::{Act, Sending, Task};
 use super::told::{Outcome, Report, Side};
 use crate::fi::*;
 use std::collections::VecDeque;
@@ -161,6 +162,36 @@ fn sending() -> Sending {
         inject: false,
         fence: false,
     }
+}
+
+/// A message with a number as its tag.
+fn message(tag: u64, to: u64, fence: bool) -> Sending {
+    Sending {
+        to: Address { hwid: to, endpoint: 2, generation: 3 },
+        tag,
+        context: context(tag as usize),
+        fence,
+        ..sending()
+    }
+}
+
+fn begin(engine: &mut Engine<Fake>, sending: Sending, pieces: &[Iovec]) -> Result<(), c_int> {
+    // SAFETY: The memory is there for longer than the engine uses it.
+    unsafe { engine.begin(&Task::new(Act::Send(sending), pieces)) }
+}
+
+fn post(engine: &mut Engine<Fake>, tag: u64, to: u64, fence: bool) {
+    begin(engine, message(tag, to, fence), &[]).expect("there is room");
+}
+
+/// Tags of the messages that the driver was given since the last time.
+fn given(engine: &mut Engine<Fake>) -> Vec<u64> {
+    let tag = |text: String| {
+        let after = text.split("bits: ").nth(1).expect("it has bits");
+        let bits: u64 = after.split(',').next().and_then(|n| n.parse().ok()).expect("a number");
+        bits & TAG
+    };
+    std::mem::take(&mut engine.rings().messages).into_iter().map(tag).collect()
 }
 
 #[test]

@@ -3,39 +3,9 @@
 //! Fences, against events that a driver posts: what waits, for what, and in which order it begins.
 
 use super::*;
-use crate::endpoint::task::{Act, Remote, Task};
+use crate::endpoint::task::Remote;
 
 const OTHER: u64 = 9;
-
-/// A message with a number as its tag.
-fn message(tag: u64, to: u64, fence: bool) -> Sending {
-    Sending {
-        to: Address { hwid: to, endpoint: 2, generation: 3 },
-        tag,
-        context: context(tag as usize),
-        fence,
-        ..sending()
-    }
-}
-
-fn begin(engine: &mut Engine<Fake>, sending: Sending, pieces: &[Iovec]) -> Result<(), c_int> {
-    // SAFETY: The memory is there for longer than the engine uses it.
-    unsafe { engine.begin(&Task::new(Act::Send(sending), pieces)) }
-}
-
-fn post(engine: &mut Engine<Fake>, tag: u64, to: u64, fence: bool) {
-    begin(engine, message(tag, to, fence), &[]).expect("there is room");
-}
-
-/// Tags of the messages that the driver was given since the last time.
-fn given(engine: &mut Engine<Fake>) -> Vec<u64> {
-    let tag = |text: String| {
-        let after = text.split("bits: ").nth(1).expect("it has bits");
-        let bits: u64 = after.split(',').next().and_then(|n| n.parse().ok()).expect("a number");
-        bits & TAG
-    };
-    std::mem::take(&mut engine.rings().messages).into_iter().map(tag).collect()
-}
 
 #[test]
 fn a_fence_waits_for_what_was_before_it_to_the_same_target() {
