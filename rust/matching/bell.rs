@@ -5,7 +5,7 @@
 //! This file must not know what there is to be done.
 
 use super::{polled::Polled, WAITING};
-use crate::sys::{pages::release, waitq::WaitQueue};
+use crate::sys::waitq::WaitQueue;
 use kernel::{
     prelude::*,
     sync::atomic::{Atomic, Full, Relaxed},
@@ -66,10 +66,9 @@ impl Bell {
         self.rung.load(Relaxed) != 0
     }
 
-    /// What rings from here on is looked at again.
-    pub(super) fn hush(&self) {
-        self.rung.store(0, Relaxed);
-        release();
+    /// What rings from here on is looked at again. Returns whether it has rung before.
+    pub(super) fn hush(&self) -> bool {
+        self.rung.xchg(0, Full) != 0
     }
 
     /// Has the thread do the work, whatever polls.

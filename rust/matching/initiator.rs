@@ -267,14 +267,14 @@ impl Interface {
         let flows = self.state.lock().flows.len();
         for _ in 0..flows {
             worker.flow = (worker.flow + 1) % flows;
-            if self.send_of(worker.flow) {
+            if self.send_of(worker, worker.flow) {
                 return true;
             }
         }
         false
     }
 
-    fn send_of(&self, flow: usize) -> bool {
+    fn send_of(&self, worker: &mut Worker, flow: usize) -> bool {
         let mut state = self.state.lock();
         let Some(flow) = state.flows.get_mut(flow) else {
             return false;
@@ -320,6 +320,7 @@ impl Interface {
             }
         }
         if sent.is_err() {
+            worker.blocked = true;
             return false;
         }
         if let Some(flow) = state.flows.iter_mut().find(|flow| flow.to.is(&to)) {

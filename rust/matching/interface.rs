@@ -55,6 +55,8 @@ pub(super) struct Worker {
     pub(super) flow: usize,
     /// The number of the host whose channel has had no room for bytes, in this round.
     pub(super) full: Option<u32>,
+    /// Something found no room on its way to a host, in this round.
+    pub(super) blocked: bool,
     /// A command found no place, and is tried again soon.
     pub(super) starved: bool,
     /// The work is done in a task of the process,
@@ -106,8 +108,17 @@ impl Worker {
         leaves
     }
 
+    /// Returns whether the next round has something to do, whatever has happened since the last one: what was tried in
+    /// vain, or what was posted and not told.
+    pub(super) fn waits(&self) -> bool {
+        let lists = self.now.is_some() || self.command.is_some() || !self.direct.is_empty();
+        let again = self.giving || self.blocked || self.starved || self.later.is_some();
+        lists || again || self.posted
+    }
+
     /// Notes that there was no room for bytes to a host.
     pub(super) fn find_full(&mut self, to: &To) {
+        self.blocked = true;
         self.full = Some(to.peer.number);
     }
 
@@ -305,6 +316,7 @@ impl Open {
             command: None,
             flow: 0,
             full: None,
+            blocked: false,
             starved: false,
             called: false,
             left: false,

@@ -401,6 +401,7 @@ impl Peer {
             return;
         }
         let sent = self.answer();
+        self.tell_room();
         // It connects, waits for room, and ends the session.
         if sent.is_err() || self.replies.lock().count != 0 {
             self.hurry();
@@ -524,11 +525,16 @@ impl Peer {
                 return false;
             }
         };
+        self.tell_room();
+        more
+    }
+
+    /// Has those look again that have found no room.
+    fn tell_room(&self) {
         if self.starved.xchg(false, kernel::sync::atomic::Full) {
             self.above.ring_all();
             self.room.wake_all();
         }
-        more
     }
 
     /// Takes what has come, some of it. Returns whether there is more, or the session that is over.

@@ -44,6 +44,8 @@ impl Interface {
     fn round(&self, worker: &mut Worker) -> bool {
         self.rings.look_again();
         worker.full = None;
+        worker.blocked = false;
+        worker.starved = false;
         let listed = in_a_row(|| {
             let carried = self.carry_out(worker);
             let gave = self.give(worker);
@@ -61,6 +63,11 @@ impl Interface {
         let ended = self.end(worker);
         self.tell(worker);
         listed | relieved | pulled | begun | sent | supplied | served | ended
+    }
+
+    /// Returns whether there is something to be done that did not ring before the last round, or is to be tried again.
+    fn has_work(&self, worker: &Worker) -> bool {
+        self.bell.is_rung() || worker.waits() || self.rings.has_news(&worker.counts)
     }
 
     /// Does what a task of a process asks for. Waits for no page.
@@ -86,12 +93,16 @@ impl Interface {
         }
         bell.called.store(true, Relaxed);
         worker.called = true;
-        let mut more = true;
+        let mut more = false;
         for _ in 0..ROUNDS {
-            bell.hush();
+            let rung = bell.hush();
             if call == Call::Poll {
                 let mut own = Own(self, &mut worker);
                 self.matcher.polled(|peer| peer.attend(&mut own));
+                // Then the thread would sleep.
+                if !more && !rung && !self.has_work(&worker) {
+                    break;
+                }
             }
             more = self.round(&mut worker);
             if call == Call::Poll {
@@ -139,7 +150,7 @@ impl Interface {
             let left = later.saturating_sub(clock::now_ms());
             left.clamp(AGAIN_MS.into(), MOST_MS) as Msecs
         });
-        match core::mem::take(&mut worker.starved) {
+        match worker.starved {
             true => Some(Some(AGAIN_MS)),
             false => Some(later),
         }
