@@ -8,6 +8,7 @@
 mod area;
 mod asked;
 mod atomic;
+mod backlog;
 mod bits;
 mod common;
 mod engine;

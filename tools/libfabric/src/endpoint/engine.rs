@@ -9,10 +9,10 @@
 //! wait behind each other; a buffer for which there is no list entry is appended again before later ones.
 
 use super::area::{Area, Outgoing, length};
+use super::backlog::Backlog;
 use super::bits::{BEGIN, DATA, SLAB, TAG, TAGGED, Wanted};
 use super::exposed::Exposed;
 use super::filled::Filled;
-use super::late::Late;
 use super::operations::{Operation, Operations, Receive, What};
 use super::overflow::Overflow;
 use super::task::{Held, Sending};
@@ -96,7 +96,7 @@ pub struct Engine<R> {
     /// The next of these has found no slot.
     pub(super) stuck: bool,
     /// Messages for which there is no room yet.
-    pub(super) late: Late,
+    pub(super) late: Backlog,
 }
 
 impl<R: Rings> Engine<R> {
@@ -116,7 +116,7 @@ impl<R: Rings> Engine<R> {
             starved: VecDeque::new(),
             fenced: VecDeque::new(),
             stuck: false,
-            late: Late::default(),
+            late: Backlog::default(),
         };
         engine.supply();
         engine.waiting.push_back((BEGIN, Command::enable(BEGIN)));

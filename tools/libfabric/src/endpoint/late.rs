@@ -1,60 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Messages that find no room with the driver: they wait behind each other, and begin when something before them is over.
+//! Messages and accesses that find no room with the driver: they wait behind each other, and begin when something before them is over.
 //!
 //! A program that is told FI_EAGAIN tries again. MPI does so in MPI_Isend, and receives nothing meanwhile: ranks that all
 //! send more than there is room for would wait for each other for ever. The order of messages to a target is that in
 //! which the program has posted them, with what waits behind fences (`fences.rs`), too.
 
+use super::backlog::BACKLOG;
 use super::engine::{Engine, Rings};
-use super::task::{Act, Held, Task};
+use super::task::{Held, Task};
 use super::told::Report;
 use crate::fi::*;
-use std::collections::VecDeque;
 use std::ffi::c_int;
-use weft::matching::Address;
-
-/// Messages that wait: a program that has more of them than this does not take what has come.
-pub const LATE: usize = 1 << 16;
-
-/// What waits for room.
-#[derive(Debug, Default)]
-pub struct Late {
-    all: VecDeque<Held>,
-    /// Those of them that the program is not told of.
-    injected: usize,
-    /// The first one has found no slot, and no event says that there is one.
-    pub stuck: bool,
-}
-
-impl Late {
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    pub fn is_injecting(&self) -> bool {
-        self.injected > 0
-    }
-
-    pub fn any_to(&self, target: Address) -> bool {
-        self.all.iter().any(|held| held.act.target() == Some(target))
-    }
-
-    fn push(&mut self, held: Held) {
-        self.injected += usize::from(held.act.inject());
-        self.all.push_back(held);
-    }
-
-    fn pop(&mut self) -> Option<Held> {
-        let held = self.all.pop_front()?;
-        self.injected -= usize::from(held.act.inject());
-        Some(held)
-    }
-}
 
 impl<R: Rings> Engine<R> {
     /// Begins what waits for nothing but room, or keeps it until there is some.
@@ -63,15 +20,14 @@ impl<R: Rings> Engine<R> {
     ///
     /// As [`Engine::begin`].
     pub(super) unsafe fn begin_or_keep(&mut self, task: &Task<'_>) -> Result<(), c_int> {
-        // What receives needs no room of this kind. An access is tried again by the program, behind the messages.
+        // What receives needs no room of this kind.
         let goes = task.act.target().is_some();
         let begun = match goes && !self.late.is_empty() {
             true => Err(FI_EAGAIN),
             // SAFETY: As the caller says.
             false => unsafe { self.post_task(task) },
         };
-        let keeps = matches!(task.act, Act::Send(_)) && self.late.len() < LATE;
-        if begun != Err(FI_EAGAIN) || !keeps {
+        if begun != Err(FI_EAGAIN) || !goes || self.late.len() >= BACKLOG {
             return begun;
         }
         // SAFETY: As the caller says.
@@ -88,8 +44,7 @@ impl<R: Rings> Engine<R> {
             match unsafe { self.post_task(&held.task()) } {
                 Ok(()) => {}
                 Err(FI_EAGAIN) => {
-                    self.late.injected += usize::from(held.act.inject());
-                    self.late.all.push_front(held);
+                    self.late.push_front(held);
                     // Else it waits for what is under way, which has an event.
                     self.late.stuck = self.has_room();
                     return;

@@ -3,7 +3,8 @@
 //! Messages that find no room, against events that a driver posts: none is refused, and their order stays.
 
 use super::*;
-use crate::endpoint::late::LATE;
+use crate::endpoint::backlog::BACKLOG;
+use crate::endpoint::task::Remote;
 
 const OTHER: u64 = 9;
 
@@ -88,10 +89,33 @@ fn what_is_injected_is_the_programs_again_also_without_room() {
 }
 
 #[test]
+fn an_access_waits_behind_messages_without_room() {
+    let mut engine = engine(64);
+    for tag in 0..=MOST as u64 {
+        post(&mut engine, tag, 1, false);
+    }
+    let remote = Remote {
+        to: message(0, OTHER, false).to,
+        key: 1,
+        offset: 0,
+        context: context(1),
+        telling: false.into(),
+        inject: false,
+        fence: false,
+    };
+    // SAFETY: It has no bytes.
+    unsafe { engine.begin(&Task::new(Act::Write(remote, None), &[])) }.expect("it is kept");
+    given(&mut engine);
+    assert_eq!((over(&mut engine, [0]), engine.rings().accesses.len()), (vec![MOST as u64], 0));
+    hear(&mut engine, [event(EventKind::Sent, 1)]);
+    assert_eq!((engine.rings().accesses.len(), engine.holds()), (1, false));
+}
+
+#[test]
 fn a_program_that_never_looks_is_told_to() {
     let mut engine = engine(64);
     engine.rings().full = true;
-    for tag in 0..LATE as u64 {
+    for tag in 0..BACKLOG as u64 {
         post(&mut engine, tag, 1, false);
     }
     assert_eq!(begin(&mut engine, message(1, 1, false), &[]), Err(FI_EAGAIN));
