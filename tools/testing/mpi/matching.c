@@ -384,7 +384,8 @@ static void storm(MPI_Comm comm)
 
 const struct test matching_tests[] = {
 	{ "messages of all ranks, by any source and any tag, are in order", any_source_any_tag },
-	{ "long messages are sent, as many as one likes, before the first is received", sends_first },
+	{ "long messages are sent, before the first is received, as many as one likes",
+	  sends_first },
 	{ "messages of a tag are in order, whichever tag is received first", tags_in_turn },
 	{ "a message gets the receive that was posted first", posted_in_turn },
 	{ "many messages that no receive waits for, last tag first", unexpected },
