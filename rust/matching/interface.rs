@@ -55,7 +55,7 @@ pub(super) struct Worker {
     pub(super) flow: usize,
     /// The number of the host whose channel has had no room for bytes, in this round.
     pub(super) full: Option<u32>,
-    /// Something found no room on its way to a host, in this round.
+    /// A message of this interface was not sent, in this round.
     pub(super) blocked: bool,
     /// A command found no place, and is tried again soon.
     pub(super) starved: bool,
@@ -112,13 +112,12 @@ impl Worker {
     /// vain, or what was posted and not told.
     pub(super) fn waits(&self) -> bool {
         let lists = self.now.is_some() || self.command.is_some() || !self.direct.is_empty();
-        let again = self.giving || self.blocked || self.starved || self.later.is_some();
-        lists || again || self.posted
+        let hosts = self.full.is_some() || self.blocked || self.later.is_some();
+        lists || hosts || self.giving || self.starved || self.posted
     }
 
     /// Notes that there was no room for bytes to a host.
     pub(super) fn find_full(&mut self, to: &To) {
-        self.blocked = true;
         self.full = Some(to.peer.number);
     }
 

@@ -17,6 +17,7 @@ struct head {
 #define TAGS 5
 /* Messages that no receive waits for, and receives that no message has come for. */
 #define DEEP ((brief ? 200 : 1000) * times)
+/* More than an endpoint has room for: 256. */
 #define SENDS 400
 #define STORM ((brief ? 60 : 300) * times)
 
@@ -51,6 +52,16 @@ static int number_of(const char *message, const MPI_Status *status)
 	return head.number;
 }
 
+/* Waits for messages to be sent, and frees them. */
+static void finish(MPI_Request *requests, char **messages, int count)
+{
+	MUST(MPI_Waitall(count, requests, MPI_STATUSES_IGNORE));
+	for (int n = 0; n < count; n++)
+		free(messages[n]);
+	free(messages);
+	free(requests);
+}
+
 static void any_source_any_tag(MPI_Comm comm)
 {
 	int total = COUNT * times * size, *next = calloc(size, sizeof(*next));
@@ -77,12 +88,8 @@ static void any_source_any_tag(MPI_Comm comm)
 		       status.MPI_TAG);
 		next[status.MPI_SOURCE] = number + 1;
 	}
-	MUST(MPI_Waitall(total, requests, MPI_STATUSES_IGNORE));
-	for (int n = 0; n < total; n++)
-		free(messages[n]);
+	finish(requests, messages, total);
 	free(buffer);
-	free(messages);
-	free(requests);
 	free(next);
 }
 
@@ -104,12 +111,8 @@ static void sends_first(MPI_Comm comm)
 		number = number_of(buffer, &status);
 		EXPECT(number == n, "message %d came as number %d", number, n);
 	}
-	MUST(MPI_Waitall(SENDS, requests, MPI_STATUSES_IGNORE));
-	for (int n = 0; n < SENDS; n++)
-		free(messages[n]);
+	finish(requests, messages, SENDS);
 	free(buffer);
-	free(messages);
-	free(requests);
 }
 
 /* The last tag first: of each the messages come as they were sent. */
@@ -135,12 +138,8 @@ static void tags_in_turn(MPI_Comm comm)
 			       "with tag %d came message %d, not %d", tag, number, n);
 		}
 	}
-	MUST(MPI_Waitall(total, requests, MPI_STATUSES_IGNORE));
-	for (int n = 0; n < total; n++)
-		free(messages[n]);
+	finish(requests, messages, total);
 	free(buffer);
-	free(messages);
-	free(requests);
 }
 
 /* Of the receives that a message fits it gets the one that was posted first. */
@@ -372,14 +371,10 @@ static void storm(MPI_Comm comm)
 		EXPECT(number_of(buffer, &status) == next[status.MPI_SOURCE]++,
 		       "of rank %d came another one", status.MPI_SOURCE);
 	}
-	MUST(MPI_Waitall(STORM, requests, MPI_STATUSES_IGNORE));
-	for (int n = 0; n < STORM; n++)
-		free(messages[n]);
+	finish(requests, messages, STORM);
 	free(next);
 	free(counts);
 	free(buffer);
-	free(messages);
-	free(requests);
 }
 
 const struct test matching_tests[] = {

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! The queue of messages and accesses that wait for room. When they wait, and go on, is in `late.rs`.
+//! A queue of messages and accesses that begin later. What they wait for, and when they go on, is in `fences.rs`, and in
+//! `late.rs`.
 
 use super::task::Held;
 use std::collections::VecDeque;
 use weft::matching::Address;
 
-/// How many wait at most: a program that has more does not take what has come.
-pub const BACKLOG: usize = 1 << 16;
-
-/// What waits for room.
+/// What begins later, in its order.
 #[derive(Debug, Default)]
 pub struct Backlog {
     all: VecDeque<Held>,
-    /// Those of them that the program is not told of.
-    injected: usize,
-    /// The first one has found no slot, and no event says that there is one.
+    /// The next one has found no slot, and no event says that there is one.
     pub stuck: bool,
 }
 
@@ -28,8 +24,9 @@ impl Backlog {
         self.all.is_empty()
     }
 
+    /// Whether the program may take some of it for sent.
     pub fn is_injecting(&self) -> bool {
-        self.injected > 0
+        self.all.iter().any(|held| held.act.inject())
     }
 
     pub fn any_to(&self, target: Address) -> bool {
@@ -37,19 +34,15 @@ impl Backlog {
     }
 
     pub fn push(&mut self, held: Held) {
-        self.injected += usize::from(held.act.inject());
         self.all.push_back(held);
     }
 
     pub fn pop(&mut self) -> Option<Held> {
-        let held = self.all.pop_front()?;
-        self.injected -= usize::from(held.act.inject());
-        Some(held)
+        self.all.pop_front()
     }
 
     /// Puts back what was taken out.
     pub fn push_front(&mut self, held: Held) {
-        self.injected += usize::from(held.act.inject());
         self.all.push_front(held);
     }
 }

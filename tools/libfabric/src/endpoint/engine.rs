@@ -15,7 +15,7 @@ use super::exposed::Exposed;
 use super::filled::Filled;
 use super::operations::{Operation, Operations, Receive, What};
 use super::overflow::Overflow;
-use super::task::{Held, Sending};
+use super::task::Sending;
 use super::told::{Report, Telling};
 use crate::fi::*;
 use std::collections::VecDeque;
@@ -92,10 +92,8 @@ pub struct Engine<R> {
     /// Buffers that found no list entry.
     pub(super) starved: VecDeque<(u64, Command)>,
     /// What waits until all that was before it, to the same target, is over; and what is behind that.
-    pub(super) fenced: VecDeque<Held>,
-    /// The next of these has found no slot.
-    pub(super) stuck: bool,
-    /// Messages for which there is no room yet.
+    pub(super) fenced: Backlog,
+    /// What there is no room for yet.
     pub(super) late: Backlog,
 }
 
@@ -114,8 +112,7 @@ impl<R: Rings> Engine<R> {
             receives: 0,
             waiting: VecDeque::new(),
             starved: VecDeque::new(),
-            fenced: VecDeque::new(),
-            stuck: false,
+            fenced: Backlog::default(),
             late: Backlog::default(),
         };
         engine.supply();
@@ -139,13 +136,12 @@ impl<R: Rings> Engine<R> {
     /// Whether the driver has all commands, or was given as many as it has slots for now.
     pub fn is_settled(&mut self) -> bool {
         self.flush();
-        self.waiting.is_empty() && !self.stuck && !self.late.stuck
+        self.waiting.is_empty() && !self.fenced.stuck && !self.late.stuck
     }
 
     /// Whether messages are under way that the program may take for sent.
     pub fn is_injecting(&self) -> bool {
-        let waits = self.late.is_injecting();
-        waits || self.injected > 0 || self.fenced.iter().any(|held| held.act.inject())
+        self.injected > 0 || self.fenced.is_injecting() || self.late.is_injecting()
     }
 
     // --- what the program begins

@@ -28,7 +28,7 @@ impl<R: Rings> Engine<R> {
             return Err(FI_EAGAIN);
         }
         // SAFETY: As the caller says.
-        self.fenced.push_back(unsafe { Held::of(task) });
+        self.fenced.push(unsafe { Held::of(task) });
         Ok(())
     }
 
@@ -39,7 +39,7 @@ impl<R: Rings> Engine<R> {
 
     /// Whether what goes to a target now has to wait.
     fn waits(&self, to: Address, fence: bool) -> bool {
-        self.fenced.iter().any(|held| held.act.target() == Some(to)) || fence && self.is_busy(to)
+        self.fenced.any_to(to) || fence && self.is_busy(to)
     }
 
     /// Whether something to a target has begun, or is about to, and is not over.
@@ -49,16 +49,16 @@ impl<R: Rings> Engine<R> {
 
     /// Begins what need not wait any more, in its order.
     pub(super) fn pass(&mut self, report: &mut impl Report) {
-        self.stuck = false;
+        let mut all = std::mem::take(&mut self.fenced);
         // What waits for room is older.
         let (mut behind, mut full) = (Vec::new(), !self.late.is_empty());
-        for held in std::mem::take(&mut self.fenced) {
+        while let Some(held) = all.pop() {
             let to = held.act.target();
             let blocked =
                 |target| behind.contains(&target) || held.act.fence() && self.is_busy(target);
             if full || to.is_some_and(blocked) {
                 behind.extend(to);
-                self.fenced.push_back(held);
+                self.fenced.push(held);
                 continue;
             }
             // SAFETY: It was kept with what the program has given for it, until it is over.
@@ -67,8 +67,8 @@ impl<R: Rings> Engine<R> {
                 Err(FI_EAGAIN) => {
                     full = true;
                     // Else it waits for what is under way, which has an event.
-                    self.stuck = self.has_room();
-                    self.fenced.push_back(held);
+                    self.fenced.stuck = self.has_room();
+                    self.fenced.push(held);
                 }
                 Err(error) => report.report(held.act.failed(error)),
             }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Messages and accesses that find no room with the driver: they wait behind each other, and begin when something before them is over.
+//! Messages and accesses that find no room with the driver: they wait behind each other, and begin when something before
+//! them is over.
 //!
 //! A program that is told FI_EAGAIN tries again. MPI does so in MPI_Isend, and receives nothing meanwhile: ranks that all
 //! send more than there is room for would wait for each other for ever. The order of messages to a target is that in
 //! which the program has posted them, with what waits behind fences (`fences.rs`), too.
 
-use super::backlog::BACKLOG;
 use super::engine::{Engine, Rings};
 use super::task::{Held, Task};
 use super::told::Report;
 use crate::fi::*;
 use std::ffi::c_int;
+
+/// How many wait at most: a program that has more does not take what has come.
+pub const LATE: usize = 1 << 16;
 
 impl<R: Rings> Engine<R> {
     /// Begins what waits for nothing but room, or keeps it until there is some.
@@ -27,7 +30,7 @@ impl<R: Rings> Engine<R> {
             // SAFETY: As the caller says.
             false => unsafe { self.post_task(task) },
         };
-        if begun != Err(FI_EAGAIN) || !goes || self.late.len() >= BACKLOG {
+        if begun != Err(FI_EAGAIN) || !goes || self.late.len() >= LATE {
             return begun;
         }
         // SAFETY: As the caller says.

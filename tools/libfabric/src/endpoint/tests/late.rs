@@ -3,7 +3,7 @@
 //! Messages that find no room, against events that a driver posts: none is refused, and their order stays.
 
 use super::*;
-use crate::endpoint::backlog::BACKLOG;
+use crate::endpoint::late::LATE;
 use crate::endpoint::task::Remote;
 
 const OTHER: u64 = 9;
@@ -115,7 +115,7 @@ fn an_access_waits_behind_messages_without_room() {
 fn a_program_that_never_looks_is_told_to() {
     let mut engine = engine(64);
     engine.rings().full = true;
-    for tag in 0..BACKLOG as u64 {
+    for tag in 0..LATE as u64 {
         post(&mut engine, tag, 1, false);
     }
     assert_eq!(begin(&mut engine, message(1, 1, false), &[]), Err(FI_EAGAIN));
