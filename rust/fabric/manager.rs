@@ -24,12 +24,14 @@ mod heap;
 mod inbox;
 mod left_out;
 mod neighbours;
+mod relocations;
 mod routes;
 mod view;
 mod ways;
 
 pub(crate) use self::{
     assignments::Refusal,
+    relocations::Progress,
     view::{Mode, Role, Standing, View},
     ways::Listing,
 };
@@ -93,6 +95,8 @@ struct Inner {
     left_out: LeftOut,
     /// The port's generation when its tables were last written.
     generation: u32,
+    /// Version of the assignments whose identities the functions have.
+    identities: u32,
     events: view::Events,
 }
 
@@ -113,7 +117,7 @@ pub(crate) struct Manager {
     pcim: Pcim,
     #[pin]
     handing: Mutex<()>,
-    /// Woken when a hierarchy has been handed over, or will not be.
+    /// Woken when a hierarchy has been handed over, or will not be; and when the assignments are others.
     #[pin]
     handed: WaitQueue,
     /// Hosts that were looked for at scale.
@@ -158,6 +162,7 @@ impl Manager {
                         witness: Witness::default(),
                         left_out: LeftOut::default(),
                         generation: 0,
+                        identities: 0,
                         events: view::Events::new(),
                     },
                     "weft manager"
@@ -305,6 +310,7 @@ impl Manager {
             witness,
             left_out,
             generation,
+            identities,
             events,
         } = &mut *inner;
         if machine.hwid() != id.hwid {
@@ -348,6 +354,7 @@ impl Manager {
             machine.find(clock::now_ms(), hwid, &mut means);
         }
         machine.tick(clock::now_ms(), &mut means);
+        self.take_identities(identities, machine, node, port);
         left_out.tell(node, machine, routes);
         if machine.large().is_some() || machine.small().handed().is_some() {
             self.wake();
@@ -522,6 +529,17 @@ impl node::Effects for Means<'_> {
 
     fn assignments(&mut self, _version: u32) {}
 
+    fn amend(
+        &mut self,
+        text: &[u8],
+        from: u64,
+        change: &[u8],
+        any: &dyn Fn(&dyn Fn(u64) -> bool) -> bool,
+        to: &mut [u8],
+    ) -> Result<Option<usize>, Taken> {
+        relocations::amended(text, from, change, any, to)
+    }
+
     fn hierarchy(&mut self, bytes: &[u8]) -> Result<(), Taken> {
         let hierarchy = Hierarchy::parse(bytes).map_err(|_| Taken::Bad)?;
         let mine = hierarchy.places().next().map(|place| place.hwid);
@@ -567,7 +585,7 @@ impl node::Effects for Means<'_> {
     }
 
     fn unattested(&mut self, master: u64, there: There) {
-        let refuses = "refuses a write in the name of master";
+        let refuses = "refuses a write, or a request, in the name of";
         match there {
             There::Node(other) => self.node.complain(fmt!(
                 "{} {:#018x}: it came from, or by, {:#018x}",

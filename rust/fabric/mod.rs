@@ -38,7 +38,7 @@ mod witness;
 
 pub(crate) use self::{
     link::{LinkInfo, Session},
-    manager::{Manager, Mode, Refusal, Role, Standing, View},
+    manager::{Manager, Mode, Progress, Refusal, Role, Standing, View},
     node::{Destination, Held, Node},
     pcim::{Pcim, Shown},
     reaching::Reaching,

@@ -86,6 +86,9 @@ pub(crate) trait VirtualFunctions: Send + Sync {
     /// Returns the own hardware id of VF `n`, whichever id it carries; 0 while it is not known.
     fn own_hwid(&self, n: usize) -> u64;
 
+    /// Gives each VF the identity that [`super::identity_map`] has for it now.
+    fn rename(&self);
+
     /// Returns the limits of a VF: links, channels, the base-2 logarithm of the size of a window in
     /// bytes, and 1 if it can have rates.
     fn offers(&self) -> [u32; 4];

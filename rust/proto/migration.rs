@@ -19,6 +19,10 @@
 //! The machine decides only what comes next. The caller carries out [`Machine::next`] within
 //! [`Machine::limit_ms`] and reports the result by [`Machine::event`]. The machine is independent of
 //! what a function consists of, and of the system that uses it.
+//!
+//! If the target is another host's ([`Plan::far`]), the source's host runs the machine, and steps of the target
+//! are agreed upon with the other host, through the master of the fabric ([`super::relocation`]). What is
+//! undone there does not need the target: so it is undone even if that is gone.
 
 /// A step of a migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +111,8 @@ pub struct Plan {
     pub stops: bool,
     /// Time that users have to finish.
     pub grace_ms: u64,
+    /// The target is a function of another host.
+    pub far: bool,
 }
 
 /// Limit of [`Action::Stop`]: nothing new is begun, and what is under way completes.
@@ -115,6 +121,9 @@ pub const STOP_MS: u64 = 5_000;
 pub const DRIVER_MS: u64 = 20_000;
 /// Limit of the other actions, which only access registers.
 pub const REGISTERS_MS: u64 = 2_000;
+/// Limit of actions that are agreed upon with another host: its driver takes or releases a function, or a
+/// master has to be elected first.
+pub const FAR_MS: u64 = 30_000;
 
 /// The function that has the identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -175,6 +184,15 @@ impl Machine {
         match self.next {
             Next::Do(Action::Finish) => self.plan.grace_ms,
             Next::Do(Action::Stop) => STOP_MS,
+            Next::Do(
+                Action::Claim
+                | Action::Attach
+                | Action::Configure
+                | Action::Start
+                | Action::Unconfigure
+                | Action::Unattach
+                | Action::Unclaim,
+            ) if self.plan.far => FAR_MS,
             Next::Do(
                 Action::Claim
                 | Action::Release
@@ -327,8 +345,12 @@ impl Machine {
         }
         match action {
             Action::Uncut | Action::Resume | Action::Reconfigure => {}
+            Action::Unconfigure | Action::Unattach | Action::Unclaim if self.plan.far => {
+                self.failed(action, Event::TargetGone);
+            }
             _ => {
-                if self.holder == Holder::Target {
+                // Of another host's, the fabric still says that it has it.
+                if self.holder == Holder::Target && !self.plan.far {
                     self.holder = Holder::Neither;
                 }
                 self.back(None);
@@ -348,7 +370,8 @@ impl Machine {
         ];
         let after = after.map_or(0, |action| action as u32);
         let undo = WAY.iter().find(|(undo, of, target)| {
-            *undo as u32 > after && self.has_begun(*of) && (!*target || self.target_lives)
+            let can = !*target || self.target_lives || self.plan.far;
+            *undo as u32 > after && self.has_begun(*of) && can
         });
         match undo {
             Some((undo, _, _)) => self.next = Next::Do(*undo),

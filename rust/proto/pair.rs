@@ -106,6 +106,11 @@ pub fn number_of(port: u64, hwid: u64) -> Option<u8> {
     is_one.then_some(number as u8)
 }
 
+/// Returns whether two functions, by their own ids, are of the same port.
+pub const fn is_same_port(one: u64, other: u64) -> bool {
+    (one ^ other) & ((1 << NUMBER_SHIFT) - 1) == 0
+}
+
 numbered! {
     /// What a PF asks of the system that uses a VF, because the function is to be migrated.
     #[derive(Default)]

@@ -16,8 +16,11 @@
 //! never waited for. Ports are entered for one call at a time, so that each of them can be taken away
 //! in between; drivers are bound and unbound with nothing held.
 
+mod far;
 mod mover;
+mod receiver;
 mod side;
+mod steps;
 
 use crate::{
     fabric::Node,
@@ -25,7 +28,10 @@ use crate::{
     proto::migration::{Action, Event, Machine, Next, Outcome, Plan},
     sys::{ext, virtfn::Bound},
 };
+pub(crate) use far::{migrate_far, FarOptions};
 use kernel::{prelude::*, time::Delta};
+pub(crate) use receiver::receive;
+
 use mover::Mover;
 use side::Side;
 
@@ -150,6 +156,7 @@ pub(crate) fn migrate(source: &Node, target: &Node, options: &Options) -> Result
         asks: begun.state != VfState::Idle,
         stops: options.stops,
         grace_ms: options.grace_ms.into(),
+        far: false,
     });
     let devices = source.device().zip(target.device());
     let devices = devices.as_ref().filter(|_| options.live);

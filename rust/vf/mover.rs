@@ -2,9 +2,9 @@
 
 //! The steps of a migration. This file does not know what comes next.
 
-use super::side::Side;
+use super::{side::Side, steps};
 use crate::{
-    hw::{identity_map::Exchange, Vf, VfQuota, VfState},
+    hw::{identity_map::Exchange, VfQuota, VfState},
     proto::{
         migration::{Action, Event},
         pair::Ask,
@@ -14,13 +14,7 @@ use crate::{
         virtfn::{Bound, VirtFn},
     },
 };
-use kernel::{
-    prelude::*,
-    time::{delay::fsleep, Delta, Instant, Monotonic},
-};
-
-/// How often to look whether something waited for has come.
-const POLL: Delta = Delta::from_millis(5);
+use kernel::{prelude::*, time::Delta};
 
 /// The two functions, and what they had before.
 pub(super) struct Mover<'a> {
@@ -130,19 +124,8 @@ impl<'a> Mover<'a> {
     }
 
     pub(super) fn log(&self, action: Action, event: Event) {
-        let (from, to) = (self.source.number(), self.target.number());
-        if event == Event::Done {
-            dev_dbg!(self.source.pf(), "VF {} to VF {}: {:?}\n", from, to, action);
-        } else {
-            dev_info!(
-                self.source.pf(),
-                "migration of VF {} to VF {}: {:?}: {:?}\n",
-                from,
-                to,
-                action,
-                event
-            );
-        }
+        let to = self.target.number();
+        steps::log(&self.source, fmt!("to VF {}", to), action, event);
     }
 
     /// Ends what the driver of the source was asked for.
@@ -159,63 +142,15 @@ impl<'a> Mover<'a> {
         (!action_of_target && self.source.is_gone()).then_some(Event::SourceGone)
     }
 
-    /// Waits until `is` returns true. Reads of a function that is being reset fail, and are repeated.
-    fn until(
-        &self,
-        limit: Delta,
-        cancellable: bool,
-        of_target: bool,
-        mut is: impl FnMut() -> Result<bool>,
-    ) -> Result<(), Event> {
-        let since = Instant::<Monotonic>::now();
-        loop {
-            if matches!(is(), Ok(true)) {
-                return Ok(());
-            }
-            if let Some(gone) = self.gone(of_target) {
-                return Err(gone);
-            }
-            if cancellable && kernel::current!().signal_pending() {
-                return Err(Event::Cancelled);
-            }
-            if since.elapsed() >= limit {
-                return Err(Event::Timeout);
-            }
-            fsleep(POLL);
-        }
-    }
-
     /// Calls `f`, which does not wait, and repeats it while the function is being reset.
     fn try_or_retry(&self, limit: Delta, f: impl Fn(&Self) -> Result) -> Result<(), Event> {
-        let since = Instant::<Monotonic>::now();
-        loop {
-            if f(self).is_ok() {
-                return Ok(());
-            }
-            if self.source.is_gone() {
-                return Err(Event::SourceGone);
-            }
-            if since.elapsed() >= limit {
-                return Err(Event::Failed);
-            }
-            fsleep(POLL);
-        }
-    }
-
-    fn is_idle(vf: &Vf) -> bool {
-        vf.state == VfState::Idle
+        steps::try_or_retry(&self.source, limit, || f(self))
     }
 
     /// Unbinds the driver of a function, and waits until the function is idle.
     fn take(&self, side: Side<'a>, limit: Delta, cancellable: bool) -> Result<(), Event> {
         let of_target = side.is(&self.target);
-        // A function of another driver is not taken: its user has to give it back.
-        self.until(limit, cancellable, of_target, || {
-            Ok(side.device().map(|device| device.release()) != Some(Err(EAGAIN)))
-        })?;
-        self.until(limit, cancellable, of_target, || {
-            Ok(Self::is_idle(&side.vf()?))
-        })
+        steps::take(&side, limit, cancellable, &|| self.gone(of_target))
     }
 
     fn claim(&mut self, limit: Delta) -> Result<(), Event> {
@@ -236,19 +171,9 @@ impl<'a> Mover<'a> {
         if let Some(gone) = self.gone(false) {
             return Err(gone);
         }
-        // The request is repeated after each reset of either function, and applies to the next driver,
-        // too.
-        let asked = self.try_or_retry(limit, |this| this.source.ask(ask));
         let mut outstanding = 0;
-        let done = asked.and_then(|()| {
-            self.until(limit, true, false, || {
-                let vf = self.source.vf()?;
-                outstanding = vf.left.unwrap_or(outstanding);
-                // A function that was just reset is idle, too, until its driver is back.
-                let left_alone = Self::is_idle(&vf) && self.source.bound() != Bound::SameAsPf;
-                Ok(vf.left == Some(0) || left_alone)
-            })
-        });
+        let gone = || self.gone(false);
+        let done = steps::finish(&self.source, ask, limit, &gone, &mut outstanding);
         self.outstanding = outstanding;
         done
     }
@@ -272,12 +197,7 @@ impl<'a> Mover<'a> {
         if let Some(gone) = self.gone(false) {
             return Err(gone);
         }
-        self.try_or_retry(limit, |this| this.source.cut())?;
-        self.until(limit, true, false, || {
-            let vf = self.source.vf()?;
-            let nothing = !vf.master && vf.slots == 0 && vf.apertures == 0 && vf.bytes == 0;
-            Ok(Self::is_idle(&vf) && nothing)
-        })
+        steps::cut(&self.source, limit, &|| self.gone(false))
     }
 
     fn exchange(&mut self, wanted: bool) -> Result<(), Event> {
@@ -333,21 +253,7 @@ impl<'a> Mover<'a> {
             (false, true) => Event::SourceGone,
             (_, false) => Event::Failed,
         };
-        let device = side.device().ok_or_else(gone)?;
-        let mut attached = Err(EAGAIN);
-        self.until(limit, cancellable, of_target, || {
-            attached = device.attach();
-            Ok(attached != Err(EAGAIN))
-        })?;
-        attached.map_err(|_| gone())?;
-        if device.bound() != Bound::SameAsPf {
-            // Whether another driver begins to use it is not waited for.
-            return Ok(());
-        }
-        self.until(limit, cancellable, of_target, || {
-            let vf = side.vf()?;
-            Ok(matches!(vf.state, VfState::Driven | VfState::Used))
-        })
+        steps::drive(&side, limit, cancellable, &|| self.gone(of_target), &gone)
     }
 
     fn start(&self) -> Result<(), Event> {

@@ -1225,6 +1225,8 @@ struct weft_cq_wait {
 #define WEFT_MIGRATE_DRY_RUN	(1 << 0)	/* only say what stands against it */
 #define WEFT_MIGRATE_STOP	(1 << 1)	/* stop users that do not finish in time */
 #define WEFT_MIGRATE_LIVE	(1 << 2)	/* users notice a pause, and nothing else */
+#define WEFT_MIGRATE_FAR	(1 << 3)	/* the target is another host's */
+#define WEFT_MIGRATE_RECEIVE	(1 << 4)	/* the VF is the target of another host's */
 
 /* How it ended (weft_vf_migrate.outcome); 0 of a dry run. */
 #define WEFT_MIGRATE_STAYED	1	/* the source is as it was */
@@ -1257,12 +1259,14 @@ struct weft_cq_wait {
 /**
  * struct weft_vf_migrate - ioctl(WEFT_VF_MIGRATE): a VF of this port moves to another
  * @size: sizeof(struct weft_vf_migrate)
- * @flags: mask of WEFT_MIGRATE_DRY_RUN, WEFT_MIGRATE_STOP, WEFT_MIGRATE_LIVE; not the
- *	latter two
+ * @flags: mask of WEFT_MIGRATE_DRY_RUN, WEFT_MIGRATE_STOP, WEFT_MIGRATE_LIVE and
+ *	WEFT_MIGRATE_FAR, LIVE with neither of STOP and FAR; or WEFT_MIGRATE_RECEIVE alone
  * @vf: number of the source
- * @target_fd: an open file of the port of the target's PF, which may be this one
- * @target_vf: number of the target
- * @timeout_ms: how long users may take to finish, up to 600000; 0 for 10000
+ * @target_fd: an open file of the port of the target's PF, which may be this one; -1 with
+ *	FAR and RECEIVE
+ * @target_vf: number of the target; 0 with FAR and RECEIVE
+ * @timeout_ms: how long users may take to finish, or with RECEIVE until another host
+ *	asks for the VF, up to 600000; 0 for 10000
  * @outcome: out: how it ended
  * @obstacles: out: what stands against it: then nothing was begun
  * @step: out: where something went wrong first, 0 nowhere: 1 claim, 2 finish, 3 stop,
@@ -1270,13 +1274,21 @@ struct weft_cq_wait {
  * @event: out: and what
  * @outstanding: out: what the source's driver has said last that is outstanding
  * @reserved: must be 0
- * @hwid: out: hardware id that moves
+ * @hwid: in, with FAR: hardware id of the target; with RECEIVE: the one that may come, 0
+ *	for any; out: that which moves
  *
  * Returns 0 whenever there is an outcome, or obstacles. A signal leads back, and is no
  * error. While users of the source are asked to finish, poll() of their files reports
  * POLLPRI, and what would begin something fails with ESHUTDOWN. With WEFT_MIGRATE_LIVE
  * they are not asked: their calls sleep until it is over. The steps are in
  * Documentation/sriov.rst.
+ *
+ * Between hosts both call it: with RECEIVE, and @vf, that of the target, which waits; and
+ * with FAR that of the source. Both need a port that runs the manager of a fabric that is
+ * not at scale: EOPNOTSUPP. With RECEIVE: ETIMEDOUT, EINTR: no host has asked for the VF;
+ * EINTR also if a signal came and no master answers: the VF has no driver then. With FAR:
+ * EBUSY: either VF is part of another migration of the fabric; ENOSPC: as many as can be
+ * are under way there.
  *
  * EPERM: without CAP_SYS_ADMIN. EBADF, EINVAL: @target_fd is no open file, or no
  * port's. ENOENT: there is no such VF. EBUSY: another migration is under way, of any port

@@ -10,6 +10,7 @@ use crate::{
     proto::{
         mr::assignment::{self, Assignment, Assignments},
         nm::node::Role,
+        relocation::lines,
     },
     sys::{
         clock,
@@ -71,7 +72,7 @@ impl Manager {
             assignment::Error::Line(line) | assignment::Error::Twice(line) => Refusal::Line(line),
             assignment::Error::Full(line) => Refusal::Room(line),
         })?;
-        let version = self.replace_assignments(node, version, text)?;
+        let version = self.replace_assignments(node, version, text, true)?;
         // They are to be seen from now on, and be looked at. They are taken, even if there is no memory to
         // show them: then they are to be seen when they are looked at.
         let _ = self
@@ -88,18 +89,20 @@ impl Manager {
         version: u32,
         text: &[u8],
     ) -> Result {
-        self.replace_assignments(node, version, text)?;
+        self.replace_assignments(node, version, text, false)?;
         node.manage();
         Ok(())
     }
 
-    /// Replaces the text of that version. The new version.
+    /// Replaces the text of that version. The new version. `keeps`: lines about identities stay as they are.
     fn replace_assignments(
         &self,
         node: &dyn ManagerHost,
         version: u32,
         text: &[u8],
+        keeps: bool,
     ) -> Result<u32> {
+        let mut kept = KVVec::from_elem(0, self.longest_assignments(), GFP_KERNEL)?;
         self.work(node, |machine, means| {
             match machine.role() {
                 Role::Master => {}
@@ -108,6 +111,12 @@ impl Manager {
             }
             if machine.assignments().0 != version {
                 return Err(ESTALE.into());
+            }
+            let mut text = text;
+            if keeps {
+                let before = machine.assignments().1;
+                let bytes = lines::keep(before, text, &mut kept).ok_or(ENOSPC)?;
+                text = kept.get(..bytes).ok_or(ENOSPC)?;
             }
             match machine.set_assignments(clock::now_ms(), text, means) {
                 true => Ok(machine.assignments().0),

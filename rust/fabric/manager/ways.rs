@@ -12,7 +12,7 @@ use super::{
     Keyring, Manager, Mode, View,
 };
 use crate::{
-    hw::{Aim, Guide},
+    hw::{identity_map, Aim, Guide},
     proto::{
         nm::{kind::is_host, member::Member},
         pair::{number_of, own_hwid, Way},
@@ -51,8 +51,9 @@ fn way_to(view: &View, host: &Member, function: u8) -> Way {
     }
 }
 
-/// Returns the way to the function with this hardware id.
+/// Returns the way to the function with this hardware id, which may be that of another host's.
 fn way(view: &View, hwid: u64) -> Way {
+    let hwid = identity_map::carrier(hwid);
     // The first one is this host.
     let others = view.members().iter().skip(1);
     let hosts = others.filter(|m| m.known && is_host(m.info.hwid));
@@ -84,9 +85,10 @@ impl Manager {
     }
 
     /// Returns the way for function `number` of this port, which has links to functions of that number, and looks for
-    /// first ones: the directory has these alone. `None`: it has not answered yet, or there is none; a link that leads
+    /// first ones: the directory has these alone. An id that another host's function has is looked for there. `None`: it has not answered yet, or there is none; a link that leads
     /// there is found out by its silence.
     fn way_of_function(&self, number: u8, hwid: u64) -> Option<Way> {
+        let hwid = identity_map::carrier(hwid);
         let mut all = [(own_hwid(hwid, number), number), (hwid, 0)].into_iter();
         all.find_map(|(first, function)| {
             let lid = self.lid_at_scale(first)?;

@@ -9,7 +9,7 @@
 use super::Node;
 use crate::{
     fabric::{keyring::Keyring, manager::Listing, reaching::Ways},
-    hw::{Aim, Guide, Port},
+    hw::{identity_map, Aim, Guide, Port},
     proto::pair::{own_hwid, Way},
 };
 use kernel::prelude::*;
@@ -59,6 +59,7 @@ impl Node {
             return Ok(None);
         }
         let way = OfFunction(self).way(port, host)?;
-        Ok((way.lid != 0 && way.function == 0).then(|| own_hwid(host, number)))
+        let there = (way.lid != 0 && way.function == 0).then(|| own_hwid(host, number));
+        Ok(there.map(identity_map::carried))
     }
 }

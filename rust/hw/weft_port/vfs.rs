@@ -534,6 +534,20 @@ impl VirtualFunctions for Vfs {
         own_hwid(pf, self.pf ^ self.function(n))
     }
 
+    fn rename(&self) {
+        if !self.can_migrate() {
+            return;
+        }
+        let all = self.all.lock();
+        for n in 0..all.kept.len() {
+            let hwid = identity_map::of(self.own_hwid(n));
+            // 0: the port has no id now. `restore` does it when it has.
+            if hwid != 0 && self.chip.regs.read64(vf_reg(n, ext::WEFT_VF_HWID)) != hwid {
+                self.name(n);
+            }
+        }
+    }
+
     fn offers(&self) -> [u32; 4] {
         let shift = self.chip.read(ext::WEFT_R_SLOT_SHIFT);
         let rates = self.has_rates().into();

@@ -6,9 +6,14 @@
 //! form has a line for each, `EP.VE ROOT` with ids in hexadecimal, and can be saved, edited and read
 //! back; lines that are empty or begin with `#` are ignored. Lines `seen HWID DIGEST` record the
 //! description of a component at the last traversal of a master: they travel with the assignments, so
-//! that the next master knows it. This file is independent of which components are there.
+//! that the next master knows it. Lines about virtual functions that move to other hosts
+//! ([`super::super::relocation`]) travel with them, too. This file is independent of which components are there.
 
-use super::list::{Full, List};
+use super::{
+    super::relocation::lines as relocation,
+    super::text::{digits, number, words, Out},
+    list::{Full, List},
+};
 
 /// First line of the text.
 #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
@@ -137,6 +142,11 @@ pub fn seen(text: &[u8]) -> impl Iterator<Item = Seen> + '_ {
     })
 }
 
+/// Returns whether a line is a `seen` line.
+pub fn is_seen(line: &[u8]) -> bool {
+    matches!(parse(line.trim_ascii()), Some(Said::Seen(_)))
+}
+
 /// Copies a text to `to` with its `seen` lines replaced by `seen`; all other lines stay. If there is no
 /// room for all of `seen`, the first ones that are not `there` are left out, and then the last ones.
 /// Returns the length in bytes; `None` if there is no room for the other lines.
@@ -146,30 +156,29 @@ pub fn annotate(
     there: impl Fn(u64) -> bool,
     to: &mut [u8],
 ) -> Option<usize> {
-    let mut out = Out { to, at: 0 };
+    let mut out = Out::new(to);
     for line in text.split_inclusive(|b| *b == b'\n') {
-        let is_seen = matches!(parse(line.trim_ascii()), Some(Said::Seen(_)));
-        if !is_seen {
+        if !is_seen(line) {
             out.put(line)?;
         }
     }
-    if !seen.is_empty() && out.at != 0 && out.to.get(out.at - 1) != Some(&b'\n') {
-        out.put(b"\n")?;
+    if !seen.is_empty() {
+        out.end_line()?;
     }
-    let room = out.to.len() - out.at;
+    let room = out.room();
     let all = seen.iter().map(Seen::bytes).sum::<usize>();
     let mut over = all.saturating_sub(room);
     for one in seen {
-        let before = out.at;
+        let before = out.len();
         if over > 0 && !there(one.hwid) {
             over = over.saturating_sub(one.bytes());
         } else if one.write(&mut out).is_none() {
             // Removes the incomplete line.
-            out.at = before;
+            out.truncate(before);
             break;
         }
     }
-    Some(out.at)
+    Some(out.len())
 }
 
 /// Iterates over the assignments of a valid text, with their line numbers.
@@ -201,14 +210,14 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (Option<Said>, u32)> + '_ {
     let lines = text.split(|b| *b == b'\n').zip(1u32..);
     let lines = lines.map(|(line, n)| (line.trim_ascii(), n));
     lines
-        .filter(|(line, _)| !line.is_empty() && !line.starts_with(b"#"))
+        .filter(|(line, _)| {
+            !line.is_empty() && !line.starts_with(b"#") && !relocation::is_one(line)
+        })
         .map(|(line, n)| (parse(line), n))
 }
 
 fn parse(line: &[u8]) -> Option<Said> {
-    let mut words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|w| !w.is_empty());
+    let mut words = words(line);
     let first = words.next()?;
     let said = if first == SEEN {
         Said::Seen(Seen {
@@ -225,45 +234,4 @@ fn parse(line: &[u8]) -> Option<Said> {
         })
     };
     words.next().is_none().then_some(said)
-}
-
-/// Parses a number in hexadecimal, at most 16 digits.
-fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
-    }
-    let digit = |n: u64, b: &u8| Some((n << 4) | u64::from(char::from(*b).to_digit(16)?));
-    digits.iter().try_fold(0u64, digit)
-}
-
-/// Returns how many hexadecimal digits a number has.
-fn digits(n: u64) -> usize {
-    ((67 - n.leading_zeros()) / 4).max(1) as usize
-}
-
-struct Out<'a> {
-    to: &'a mut [u8],
-    at: usize,
-}
-
-impl Out<'_> {
-    fn put(&mut self, bytes: &[u8]) -> Option<()> {
-        let end = self.at.checked_add(bytes.len())?;
-        self.to.get_mut(self.at..end)?.copy_from_slice(bytes);
-        self.at = end;
-        Some(())
-    }
-
-    fn hex(&mut self, n: u64) -> Option<()> {
-        for at in (0..digits(n)).rev() {
-            let digit = ((n >> (4 * at)) & 15) as u8;
-            let letter = if digit < 10 {
-                b'0' + digit
-            } else {
-                b'a' + digit - 10
-            };
-            self.put(&[letter])?;
-        }
-        Some(())
-    }
 }

@@ -6,7 +6,10 @@
 //! that a master that dies while it writes leaves the former intact. This file does not interpret the
 //! bytes, and does not check the right to write them.
 
-use super::message::{Piece, Taken};
+use super::{
+    assignments::version_after,
+    message::{Piece, Taken},
+};
 
 /// The bytes, and those that are arriving.
 pub struct Kept<B> {
@@ -85,6 +88,29 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Kept<B> {
         to.copy_from_slice(bytes);
         self.turn(version, bytes.len());
         true
+    }
+
+    /// Replaces what is kept by what `f` makes of it, in a new version. `f` writes it into memory for the
+    /// longest contents, and returns its length; with `None` nothing changes. Returns whether it was replaced.
+    pub fn edit(
+        &mut self,
+        f: impl FnOnce(&[u8], &mut [u8]) -> Result<Option<usize>, Taken>,
+    ) -> Result<bool, Taken> {
+        let capacity = self.capacity();
+        let half = self.memory.as_ref().len() / 2;
+        let (a, b) = self.memory.as_mut().split_at_mut(half);
+        let (now, other) = if self.second { (b, a) } else { (a, b) };
+        let now = now.get(..self.len).unwrap_or_default();
+        let other = other.get_mut(..capacity).unwrap_or_default();
+        // What was arriving there is lost.
+        self.coming = (0, 0, 0);
+        let Some(len) = f(now, other)? else {
+            return Ok(false);
+        };
+        let bytes = other.get(..len).ok_or(Taken::NoRoom)?;
+        let version = version_after(self.version, bytes);
+        self.turn(version, len);
+        Ok(true)
     }
 
     /// Returns the piece that begins at `offset`.

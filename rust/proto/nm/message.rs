@@ -193,6 +193,15 @@ messages! {
             /// The part of the list.
             listing: Listing,
         },
+        /// Asks the master for a change of the assignments.
+        16 Amend {
+            /// Hardware id of the host that asks.
+            from: u64,
+            /// Its incarnation.
+            life: u32,
+            /// The change, which the master's host interprets.
+            change: &'a [u8],
+        },
     }
 }
 
@@ -229,7 +238,9 @@ impl Message<'_> {
             | Self::Rest { .. }
             | Self::Assignments { .. }
             | Self::Hierarchy { .. } => direction == Direction::FromMaster,
-            Self::Ack { .. } | Self::Poll { .. } => direction == Direction::ToMaster,
+            Self::Ack { .. } | Self::Poll { .. } | Self::Amend { .. } => {
+                direction == Direction::ToMaster
+            }
             _ => true,
         }
     }

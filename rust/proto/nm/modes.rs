@@ -20,6 +20,7 @@
 use super::{
     allow::Allowed,
     member::Member,
+    message::Taken,
     node::{self, rest::REST_WHOLE_MS, Role, TICK_MS},
     port::{Port, PORTS},
     scale::{self, area::area, letter, state, update, Memory, Parts},
@@ -223,6 +224,15 @@ where
             taken = large.set_assignments(now, bytes, acts);
         });
         taken
+    }
+
+    /// Asks the master for a change of the assignments: see [`node::Node::amend`]. At scale none is made (`Bad`): no
+    /// master there can tell which host asks.
+    pub fn amend(&mut self, now: u64, change: &[u8], fx: &mut impl Effects) -> Taken {
+        match self.grown {
+            true => Taken::Bad,
+            false => self.small.amend(now, change, fx),
+        }
     }
 
     /// Asks the master for the local id of the node with a hardware id: see [`scale::Node::find`]. In the small mode

@@ -26,6 +26,7 @@
 //!
 //! The manager acts through [`Effects`] only. All times are in milliseconds.
 
+mod amend;
 mod attest;
 mod auth;
 mod elect;
@@ -105,6 +106,18 @@ pub trait Effects: table::Effects + Mac {
     fn lid(&mut self, lid: u32);
     /// Called when the assignments have changed.
     fn assignments(&mut self, version: u32);
+    /// Writes the assignments `text` to `to`, with a change for which the host `from` asks; `any` returns whether any
+    /// node that answers is such a one. Returns the length in bytes; `None` if they say so already.
+    fn amend(
+        &mut self,
+        _text: &[u8],
+        _from: u64,
+        _change: &[u8],
+        _any: &dyn Fn(&dyn Fn(u64) -> bool) -> bool,
+        _to: &mut [u8],
+    ) -> Result<Option<usize>, Taken> {
+        Err(Taken::Bad)
+    }
     /// Takes a new hierarchy of the node. If it is not taken, the former one stays.
     fn hierarchy(&mut self, _bytes: &[u8]) -> Result<(), Taken> {
         Err(Taken::NoRoom)
@@ -496,13 +509,18 @@ where
         let version = version_after(self.assignments.version(), bytes);
         let taken = self.role() == Role::Master && self.assignments.set(version, bytes);
         if taken {
-            self.me.assignments = self.assignments.version();
-            fx.assignments(self.me.assignments);
-            self.done = None;
-            self.dirty = true;
-            self.drive(now, fx);
+            self.assigned(now, fx);
         }
         taken
+    }
+
+    /// The master keeps other assignments: hands them to all nodes.
+    fn assigned(&mut self, now: u64, fx: &mut impl Effects) {
+        self.me.assignments = self.assignments.version();
+        fx.assignments(self.me.assignments);
+        self.done = None;
+        self.dirty = true;
+        self.drive(now, fx);
     }
 
     /// Takes the new state of a port: up, down, faster, slower, or excluded.
@@ -581,7 +599,11 @@ where
     /// Returns the direction of a message that this node sends.
     fn direction(&self, message: &Message<'_>) -> Direction {
         match self.phase {
-            _ if matches!(message, Message::Ack { .. } | Message::Poll { .. }) => {
+            _ if matches!(
+                message,
+                Message::Ack { .. } | Message::Poll { .. } | Message::Amend { .. }
+            ) =>
+            {
                 Direction::ToMaster
             }
             Phase::Start | Phase::Idle | Phase::Explore => Direction::Unknown,
@@ -720,6 +742,9 @@ where
             }
             Message::ListReply { listing } => self.list(now, xid, listing, &sender, fx),
             Message::AssignmentsReply { piece } => self.fetched(now, xid, piece, &sender, fx),
+            Message::Amend { from, life, change } => {
+                self.asked(now, (*from, *life), change, back.path, &sender, fx);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ const PLAN: Plan = Plan {
     asks: true,
     stops: false,
     grace_ms: 1000,
+    far: false,
 };
 const FORWARD: [Action; 7] = [
     Action::Claim,
@@ -388,7 +389,7 @@ proptest! {
         events in prop::collection::vec((event(), any::<bool>()), 0..40),
         stops in any::<bool>(),
     ) {
-        let plan = Plan { asks: true, stops, grace_ms: 1 };
+        let plan = Plan { stops, grace_ms: 1, ..PLAN };
         let (outcome, world, _) = run(plan, |n, action, world| {
             let (event, partly) = *events.get(n)?;
             match event? {

@@ -189,6 +189,11 @@ fn messages() -> Vec<Message<'static>> {
         Message::Hierarchy { write, piece },
         Message::ListRequest { first: 5 },
         Message::ListReply { listing },
+        Message::Amend {
+            from: 1,
+            life: 2,
+            change: &[7; 117],
+        },
     ]
 }
 

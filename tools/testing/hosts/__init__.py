@@ -7,7 +7,7 @@ ORDER = [
     "selftests", "kunit", "slots", "transfer", "library", "loopback", "clients", "sockets", "matching", "libfabric", "net", "programs", "run", "postgres", "nbd", "fabtests", "mpi", "mpich", "vsock", "verbs", "trace", "pool", "fences",
     "links", "events", "far", "reach", "scale", "storm", "forged", "keys", "hostile", "raw", "quiesced", "fabric",
     "hotplug", "multiroot", "hierarchy", "assign", "unfulfilled", "endpoints", "rerouted", "lifecycle", "death", "faults",
-    "errors", "iommu", "diagnose", "functions", "sriov", "beyond", "rates", "power", "migration", "moments", "live",
+    "errors", "iommu", "diagnose", "functions", "sriov", "beyond", "relocation", "rates", "power", "migration", "moments", "live",
     "sleep", "ivshmem", "alone",
 ]  # fmt: skip
 HELPERS = ["arenas", "constants", "false_master", "ofi", "plant", "sharing", "steps"]

@@ -83,7 +83,8 @@ def switches(bench):
         side.host.until("[ $(cat /sys/class/weft/weft0/device/manager/routes) = 4 ]", 120)
     yield lab, {name: side for name, side in zip(HOSTS, sides)}
     for side in sides:
-        side.numvfs(0)
+        if side.host.alive:
+            side.numvfs(0)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,16 @@ pub struct Migrate {
     pub timeout: Option<Duration>,
 }
 
+/// The other function of a migration.
+pub(crate) enum Other<'a> {
+    /// One of this port, or of another port of this host.
+    Port(BorrowedFd<'a>),
+    /// The target, by its hardware id, which is another host's.
+    Far(u64),
+    /// The source, which is another host's: the hardware id that may come, 0 for any.
+    Source(u64),
+}
+
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -117,18 +127,25 @@ impl Migration {
 }
 
 /// Calls the driver.
-pub fn migrate(
+pub(crate) fn migrate(
     port: BorrowedFd<'_>,
-    target: BorrowedFd<'_>,
+    other: Other<'_>,
     options: &Migrate,
 ) -> Result<Migration> {
+    let (flag, target_fd, hwid) = match other {
+        Other::Port(target) => (0, target.as_raw_fd(), 0),
+        Other::Far(hwid) => (abi::WEFT_MIGRATE_FAR, -1, hwid),
+        Other::Source(hwid) => (abi::WEFT_MIGRATE_RECEIVE, -1, hwid),
+    };
     let ms = options.timeout.map_or(0, |timeout| timeout.as_millis().max(1));
     let mut call = abi::weft_vf_migrate {
-        flags: if options.dry_run { abi::WEFT_MIGRATE_DRY_RUN } else { 0 }
+        flags: flag
+            | if options.dry_run { abi::WEFT_MIGRATE_DRY_RUN } else { 0 }
             | if options.stop { abi::WEFT_MIGRATE_STOP } else { 0 }
             | if options.live { abi::WEFT_MIGRATE_LIVE } else { 0 },
         vf: options.vf,
-        target_fd: target.as_raw_fd(),
+        target_fd,
+        hwid,
         target_vf: options.target_vf,
         timeout_ms: u32::try_from(ms).unwrap_or(u32::MAX),
         ..Default::default()
@@ -136,6 +153,14 @@ pub fn migrate(
     call.call(port).map_err(|e| match Errno::from_io_error(&e) {
         Some(Errno::BUSY) => Error::Busy,
         Some(Errno::NOENT) => Error::Invalid("there is no such VF".into()),
+        Some(Errno::TIMEDOUT) => Error::TimedOut("no host has asked for the VF"),
+        Some(Errno::OPNOTSUPP) if flag != 0 => Error::Invalid(
+            "no VF moves between hosts here: the port has no manager, or the fabric is at scale"
+                .into(),
+        ),
+        Some(Errno::NOSPC) if flag != 0 => {
+            Error::Invalid("as many VFs of the fabric as can be are moving between hosts".into())
+        }
         _ => Error::os("moving a VF", e),
     })?;
     let name = |names: &[&'static str], n: u32| names.get(n as usize).copied().unwrap_or("other");

@@ -17,7 +17,7 @@ use crate::hierarchy::{Hierarchy, hierarchy};
 use crate::ioctl::Ioctl;
 use crate::link::{Link, LinkState, link_if_any, links};
 use crate::listener::Listener;
-use crate::migrate::{Migrate, Migration, migrate};
+use crate::migrate::{Migrate, Migration, Other, migrate};
 use crate::objects::Objects;
 use crate::slot::{Slot, announce, slots};
 use crate::time::{Deadline, sleep};
@@ -190,7 +190,19 @@ impl Port {
 
     /// Moves a virtual function of this port to one of `target`, which may be this one.
     pub fn migrate(&self, assignment: &Migrate, target: &Port) -> Result<Migration> {
-        migrate(self.file.as_fd(), target.file.as_fd(), assignment)
+        migrate(self.file.as_fd(), Other::Port(target.file.as_fd()), assignment)
+    }
+
+    /// Moves a virtual function of this port to one of another host, which receives it
+    /// ([`Port::receive`]). `target` is the hardware id of that one.
+    pub fn migrate_far(&self, options: &Migrate, target: u64) -> Result<Migration> {
+        migrate(self.file.as_fd(), Other::Far(target), options)
+    }
+
+    /// Has a virtual function of this port, that of `options`, take the place of another host's, once that host
+    /// asks for it. `from` is the hardware id that may come, 0 for any.
+    pub fn receive(&self, options: &Migrate, from: u64) -> Result<Migration> {
+        migrate(self.file.as_fd(), Other::Source(from), options)
     }
 
     /// The path of its device file.

@@ -244,15 +244,47 @@ pub fn migrate(source: &Name, target: &Name, options: &Options) -> Result<Moved,
         }
         done = result?;
     }
-    Ok(Moved {
+    Ok(moved(&done, pf.vf(target.vf).ok()))
+}
+
+fn moved(done: &Migration, target: Option<Vf>) -> Moved {
+    Moved {
         outcome: if done.outcome == Outcome::Asked { "stayed" } else { done.outcome.name() },
         hwid: format!("{:#018x}", done.hwid),
         step: done.why.map(|(step, _)| step),
         event: done.why.map(|(_, event)| event),
         outstanding: done.outstanding,
         obstacles: done.obstacles().collect(),
-        target: pf.vf(target.vf).ok(),
-    })
+        target,
+    }
+}
+
+/// Moves it to a function of another host, which receives it; `hwid` is that of this function.
+pub fn migrate_far(source: &Name, hwid: u64, options: &Options) -> Result<Moved, Failure> {
+    let call = Migrate {
+        vf: source.vf,
+        target_vf: 0,
+        dry_run: false,
+        stop: options.stop,
+        live: options.live,
+        timeout: options.timeout,
+    };
+    let done = open(source)?.migrate_far(&call, hwid).map_err(|e| failure(&e))?;
+    Ok(moved(&done, None))
+}
+
+/// Has a function take the place of another host's, once that host asks for it; only of that with the id `from`, if
+/// one is given.
+pub fn receive(
+    target: &Name,
+    from: Option<u64>,
+    timeout: Option<Duration>,
+) -> Result<Moved, Failure> {
+    let call =
+        Migrate { vf: target.vf, target_vf: 0, dry_run: false, stop: false, live: false, timeout };
+    let done = open(target)?.receive(&call, from.unwrap_or(0)).map_err(|e| failure(&e))?;
+    let vf = Pf::new(&target.port)?.vf(target.vf).ok();
+    Ok(moved(&done, vf.filter(|_| done.outcome == Outcome::Moved)))
 }
 
 #[cfg(test)]

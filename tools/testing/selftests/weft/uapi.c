@@ -528,6 +528,22 @@ TEST_F(uapi, MIG_3_migration_checks_what_it_is_given)
 	m = good;
 	m.vf = 0xffffffff;
 	EXPECT_EQ(-ENOENT, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
+	/* With a function of another host there is no file of the other one. */
+	for (int n = 0; n < 2; n++) {
+		m = good;
+		m.flags = n ? WEFT_MIGRATE_FAR : WEFT_MIGRATE_RECEIVE;
+		EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
+		m.target_fd = -1;
+		m.target_vf = 1;
+		EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
+		m.target_vf = 0;
+		m.flags |= WEFT_MIGRATE_LIVE;
+		EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
+	}
+	m.flags = WEFT_MIGRATE_FAR | WEFT_MIGRATE_RECEIVE;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
+	m.flags = WEFT_MIGRATE_RECEIVE | WEFT_MIGRATE_DRY_RUN;
+	EXPECT_EQ(-EINVAL, wt_ioctl(self->fd, WEFT_VF_MIGRATE, &m));
 	close(null);
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! `vf migrate`: where a virtual function can move, and the move.
+//! `vf migrate` and `vf receive`: where a virtual function can move, and the move.
 
+use super::number::hwid;
 use super::table::table;
 use super::{Context, End, port_path, seconds};
 use crate::failure::{Failure, Kind};
-use crate::migrate::{Candidate, Moved, Name, Options, candidates, migrate};
+use crate::migrate::{Candidate, Moved, Name, Options, candidates, migrate, migrate_far, receive};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -14,8 +15,12 @@ pub struct Args {
     #[arg(value_name = "PORT:VF", value_parser = name)]
     source: Name,
     /// The idle one that takes its place, written alike
-    #[arg(value_name = "PORT:VF", value_parser = name, required_unless_present = "dry_run")]
+    #[arg(value_name = "PORT:VF", value_parser = name, required_unless_present_any = ["dry_run", "to"])]
     target: Option<Name>,
+    /// A function of another host takes its place, by its hardware id; `vf receive` waits there
+    #[arg(long, value_name = "HWID", value_parser = hwid,
+          conflicts_with_all = ["target", "dry_run", "live", "driver"])]
+    to: Option<u64>,
     /// Only show what is possible, and what stands against it; without a target, of all
     #[arg(long)]
     dry_run: bool,
@@ -31,6 +36,19 @@ pub struct Args {
     /// Give the target to this driver: weft, or vfio-pci for an image that is to have it
     #[arg(long, value_name = "NAME", value_parser = driver)]
     driver: Option<String>,
+}
+
+#[derive(clap::Args)]
+pub struct Receive {
+    /// The idle function that takes the place of another host's, as for `vf migrate`
+    #[arg(value_name = "PORT:VF", value_parser = name)]
+    target: Name,
+    /// Only the function with this hardware id may come
+    #[arg(long, value_name = "HWID", value_parser = hwid)]
+    from: Option<u64>,
+    /// How long to wait until that host asks for it [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = grace)]
+    timeout: Option<Duration>,
 }
 
 /// "0:1", "weft0:1".
@@ -72,16 +90,27 @@ pub fn run(context: &Context, args: &Args) -> Result<(), End> {
         let candidates = candidates(&args.source, args.target.as_ref())?;
         return context.print(&Listed { candidates }, |listed| shown(&listed.candidates));
     }
-    let Some(target) = &args.target else {
-        return Err(Failure::new(Kind::Usage, "no target is given").into());
-    };
     let options = Options {
         stop: args.stop,
         live: args.live,
         timeout: args.timeout,
         driver: args.driver.clone(),
     };
-    let report = Report { migration: migrate(&args.source, target, &options)? };
+    let done = match (&args.target, args.to) {
+        (Some(target), _) => migrate(&args.source, target, &options)?,
+        (None, Some(hwid)) => migrate_far(&args.source, hwid, &options)?,
+        (None, None) => return Err(Failure::new(Kind::Usage, "no target is given").into()),
+    };
+    report(context, done)
+}
+
+/// Waits for the function of another host.
+pub fn wait(context: &Context, args: &Receive) -> Result<(), End> {
+    report(context, receive(&args.target, args.from, args.timeout)?)
+}
+
+fn report(context: &Context, migration: Moved) -> Result<(), End> {
+    let report = Report { migration };
     context.print(&report, |report| said(&report.migration))?;
     let migration = &report.migration;
     if migration.outcome == "moved" {

@@ -25,6 +25,8 @@ enum Command {
     Set(Set),
     /// Move a virtual function to an idle one
     Migrate(migrate::Args),
+    /// Wait for a virtual function that moves here from another host
+    Receive(migrate::Receive),
 }
 
 #[derive(clap::Args)]
@@ -49,6 +51,7 @@ struct Report {
 pub fn run(context: &Context, args: &Args) -> Result<(), End> {
     let vfs = match &args.command {
         Some(Command::Migrate(args)) => return migrate::run(context, args),
+        Some(Command::Receive(args)) => return migrate::wait(context, args),
         Some(Command::Set(set)) => {
             let mut names: Vec<_> = set.changes.iter().map(|change| &change.name).collect();
             names.sort();
