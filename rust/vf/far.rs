@@ -229,7 +229,11 @@ impl Leaver<'_> {
         // Ways back are not cancelled.
         let cancellable = (action as u32) < Action::Start as u32;
         loop {
-            match self.look().map(|sight| source::next(action, &sight)) {
+            let sight = self.look();
+            if let Ok(sight) = &sight {
+                self.of.stage = sight.stage;
+            }
+            match sight.map(|sight| source::next(action, &sight)) {
                 Ok(source::Next::Over(event)) => return event,
                 Ok(source::Next::Ask(stage))
                     if asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN) =>
@@ -238,8 +242,7 @@ impl Leaver<'_> {
                         // Another migration may have begun since the last time.
                         self.of.number = self.manager.next_relocation().unwrap_or(self.of.number);
                     }
-                    let wanted = Move { stage, ..self.of };
-                    self.manager.ask_relocation(self.node, &wanted);
+                    self.manager.ask_relocation(self.node, &self.of, stage);
                     self.asked = true;
                     asked = Some(Instant::now());
                 }
@@ -281,8 +284,8 @@ fn obstacles(source: &Side<'_>, manager: &Manager, own: u64, target: u64) -> Res
     Ok(found)
 }
 
-/// Returns whether the master would let a migration begin. Errors as of [`Manager::may_relocate`], but `EAGAIN`: not for
-/// so long that the master will say it.
+/// Returns whether the master would let a migration begin. Errors as of [`Manager::may_relocate`], but `EAGAIN`: if
+/// it is not known for long, the master will say it.
 fn may_begin(manager: &Manager, of: &Move) -> Result {
     let since = Instant::<Monotonic>::now();
     loop {

@@ -39,13 +39,13 @@ struct Receiver<'a> {
     node: &'a Node,
     manager: &'a Manager,
     target: Side<'a>,
+    /// The migration, at the stage that was seen last, and since when it is there.
     of: Move,
+    seen: Instant<Monotonic>,
     /// The hardware id that comes.
     hwid: u64,
     quota: VfQuota,
     source: Presence,
-    /// The stage that was seen last, and since when.
-    seen: (Stage, Instant<Monotonic>),
     /// Its driver was unbound.
     claimed: bool,
     asked: Option<Instant<Monotonic>>,
@@ -56,8 +56,9 @@ impl Receiver<'_> {
         let now = self.manager.relocation(&self.of)?;
         let gone = self.source.is_gone(self.manager);
         let stage = stage_at(&now, gone);
-        if stage != self.seen.0 {
-            self.seen = (stage, Instant::now());
+        if stage != self.of.stage {
+            self.of.stage = stage;
+            self.seen = Instant::now();
         }
         let cancelled = kernel::current!().signal_pending();
         // A caller that is told to end does not wait for so long.
@@ -68,7 +69,7 @@ impl Receiver<'_> {
         Ok(Sight {
             stage,
             moved: now.carried == self.hwid,
-            gone: gone || self.seen.1.elapsed() >= patience,
+            gone: gone || self.seen.elapsed() >= patience,
             cancelled,
         })
     }
@@ -136,8 +137,7 @@ impl Receiver<'_> {
 
     fn ask(&mut self, stage: Stage) {
         if self.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN) {
-            let wanted = Move { stage, ..self.of };
-            self.manager.ask_relocation(self.node, &wanted);
+            self.manager.ask_relocation(self.node, &self.of, stage);
             self.asked = Some(Instant::now());
         }
     }
@@ -148,7 +148,7 @@ impl Receiver<'_> {
             if self.node.is_closed() {
                 return Err(ENODEV);
             }
-            if kernel::current!().signal_pending() && self.seen.1.elapsed() >= UNANSWERED {
+            if kernel::current!().signal_pending() && self.seen.elapsed() >= UNANSWERED {
                 return Err(EINTR);
             }
             let next = self.look().map(|sight| machine.next(&sight));
@@ -189,9 +189,9 @@ fn obstacles(target: &Side<'_>) -> Result<u32> {
 }
 
 /// Waits until another host asks for VF `n` of `node` as a target, for at most `patience_ms`, and takes part in
-/// that migration until it is over. `from`: the hardware id that may come; 0: any. `ETIMEDOUT`: none has asked; `EINTR`:
-/// a signal came before, or no master answers; `EOPNOTSUPP`: the port has no manager, as the second of an endpoint, or
-/// the fabric is at scale; `ENOENT`: there is no such VF; `ENODEV`: the port is gone.
+/// that migration until it is over. `from`: the hardware id that may come; 0: any. `ETIMEDOUT`: none has asked;
+/// `EINTR`: a signal came before, or no master answers; `EOPNOTSUPP`: the port has no manager, as the second of an
+/// endpoint, or the fabric is at scale; `ENOENT`: there is no such VF; `ENODEV`: the port is gone.
 pub(crate) fn receive(node: &Node, n: usize, from: u64, patience_ms: u32) -> Result<Report> {
     let manager = node.manager().ok_or(crate::sys::errno::EOPNOTSUPP)?;
     let target = Side::new(node, n);
@@ -236,8 +236,7 @@ pub(crate) fn receive(node: &Node, n: usize, from: u64, patience_ms: u32) -> Res
             }
             // What is left of one that has not ended on this host is over; and so is one that is not wanted.
             Some(_exchange) => {
-                let stage = Stage::Closed;
-                manager.ask_relocation(node, &Move { stage, ..of });
+                manager.ask_relocation(node, &of, Stage::Closed);
             }
             None => {}
         }
@@ -259,7 +258,7 @@ pub(crate) fn receive(node: &Node, n: usize, from: u64, patience_ms: u32) -> Res
         // It may have waited for long.
         quota: target.vf().map_or(begun.quota, |vf| vf.quota),
         source: Presence::new(of.source),
-        seen: (of.stage, Instant::now()),
+        seen: Instant::now(),
         claimed: false,
         asked: None,
     };

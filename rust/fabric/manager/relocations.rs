@@ -10,7 +10,7 @@ use crate::{
         mr::assignment,
         nm::{assignments::MAX_ASSIGNMENTS, message::Taken},
         pair::number_of,
-        relocation::lines::{self, Around, Move, Party, Refusal, Stage, MOVE_BYTES},
+        relocation::lines::{self, Around, Move, Party, Refusal, Request, Stage, REQUEST_BYTES},
     },
     sys::{clock, errno::EOPNOTSUPP, ext},
 };
@@ -84,9 +84,9 @@ impl Manager {
         })?
     }
 
-    /// Waits until `done` returns true, which may change with the assignments, and when the port is gone; for at most
-    /// `patience` milliseconds. `ETIMEDOUT`: it has not; `ERESTARTSYS`: a signal came. Sleeps; not to be called with the
-    /// port entered.
+    /// Waits until `done` returns true, which may change with the assignments, and when the port is gone; for at
+    /// most `patience` milliseconds. `ETIMEDOUT`: it has not; `ERESTARTSYS`: a signal came. Sleeps; not to be called
+    /// with the port entered.
     pub(crate) fn wait_for_relocation(
         &self,
         done: impl FnMut() -> bool,
@@ -109,13 +109,16 @@ impl Manager {
             if fixed {
                 return Err(EOPNOTSUPP.into());
             }
-            let wanted = Move {
-                stage: Stage::Asked,
-                number: lines::next_number(text),
-                ..*of
+            let request = Request {
+                from: Stage::Closed,
+                to: Move {
+                    stage: Stage::Asked,
+                    number: lines::next_number(text),
+                    ..*of
+                },
             };
             let there = |function| self.has_host_of(function);
-            match lines::amend(text, Party::Source, &wanted, &around(&there), &mut to) {
+            match lines::amend(text, Party::Source, &request, &around(&there), &mut to) {
                 Ok(_) | Err(Refusal::Already) => Ok(()),
                 Err(Refusal::Busy | Refusal::Order) => Err(EBUSY),
                 Err(Refusal::Full) => Err(ENOSPC),
@@ -123,10 +126,14 @@ impl Manager {
         })?
     }
 
-    /// Asks the master to bring a migration to a stage. The request may get lost.
-    pub(crate) fn ask_relocation(&self, node: &dyn ManagerHost, wanted: &Move) {
-        let mut bytes = [0; MOVE_BYTES];
-        let Some(len) = wanted.encode(&mut bytes) else {
+    /// Asks the master to bring a migration, which is at `of.stage`, to a stage. The request may get lost.
+    pub(crate) fn ask_relocation(&self, node: &dyn ManagerHost, of: &Move, stage: Stage) {
+        let request = Request {
+            from: of.stage,
+            to: Move { stage, ..*of },
+        };
+        let mut bytes = [0; REQUEST_BYTES];
+        let Some(len) = request.encode(&mut bytes) else {
             return;
         };
         let change = bytes.get(..len).unwrap_or_default();
@@ -167,14 +174,15 @@ pub(super) fn amended(
     any: &dyn Fn(&dyn Fn(u64) -> bool) -> bool,
     to: &mut [u8],
 ) -> Result<Option<usize>, Taken> {
-    let wanted = Move::parse(change).ok_or(Taken::Bad)?;
-    let party = match (is_vf_of(from, wanted.source), is_vf_of(from, wanted.target)) {
+    let request = Request::parse(change).ok_or(Taken::Bad)?;
+    let (source, target) = (request.to.source, request.to.target);
+    let party = match (is_vf_of(from, source), is_vf_of(from, target)) {
         (true, false) => Party::Source,
         (false, true) => Party::Target,
         _ => return Err(Taken::Bad),
     };
     let there = |function| any(&|host| is_vf_of(host, function));
-    match lines::amend(text, party, &wanted, &around(&there), to) {
+    match lines::amend(text, party, &request, &around(&there), to) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(Refusal::Already) => Ok(None),
         Err(Refusal::Full) => Err(Taken::NoRoom),

@@ -28,7 +28,7 @@ const MOVES: &[u8] = b"moves";
 /// Number of members of a quota.
 pub const QUOTA: usize = 7;
 /// Bytes of a request.
-pub const MOVE_BYTES: usize = 21 + 8 * QUOTA;
+pub const REQUEST_BYTES: usize = 22 + 8 * QUOTA;
 /// Most identities that are not with their own functions, and most migrations at a time.
 pub const MAX_CARRIED: usize = 32;
 /// See [`MAX_CARRIED`].
@@ -66,7 +66,7 @@ const NAMES: [(&[u8], Stage); 7] = [
     (b"back", Stage::Back),
 ];
 
-/// A migration that is under way; also the request to bring it to that stage.
+/// A migration that is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
     /// The function that is left, by its own hardware id.
@@ -75,10 +75,20 @@ pub struct Move {
     pub target: u64,
     /// [`next_number`] when it begins.
     pub number: u32,
-    /// How far it is, or is to be.
+    /// How far it is.
     pub stage: Stage,
     /// The quota that the target is to get.
     pub quota: [u64; QUOTA],
+}
+
+/// A request to bring a migration from one stage to another. It is for that stage alone, so one that is late does
+/// nothing where its sender would not have asked for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// The stage that its sender sees.
+    pub from: Stage,
+    /// The migration, as it is to be.
+    pub to: Move,
 }
 
 /// The host that asks for a change.
@@ -95,7 +105,7 @@ pub enum Party {
 pub enum Refusal {
     /// It is so already.
     Already,
-    /// The migration is not at a stage from which this host may bring it there.
+    /// The migration is not at the stage that the request names, or this host may not bring it from there.
     Order,
     /// One of the functions is part of another migration.
     Busy,
@@ -106,35 +116,6 @@ pub enum Refusal {
 impl Move {
     fn is_of(&self, other: &Self) -> bool {
         (self.source, self.target, self.number) == (other.source, other.target, other.number)
-    }
-
-    /// Encodes it as a request and returns its length in bytes; `None` if it does not fit.
-    pub fn encode(&self, buf: &mut [u8; MOVE_BYTES]) -> Option<usize> {
-        let mut w = Writer::new(buf);
-        w.u64(self.source);
-        w.u64(self.target);
-        w.u32(self.number);
-        w.u8(self.stage as u8);
-        for n in self.quota {
-            w.u64(n);
-        }
-        w.finish()
-    }
-
-    /// Decodes a request.
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut r = Reader::new(bytes);
-        let mut one = Self {
-            source: r.u64().ok()?,
-            target: r.u64().ok()?,
-            number: r.u32().ok()?,
-            stage: Stage::of(r.u8().ok()?)?,
-            quota: [0; QUOTA],
-        };
-        for n in &mut one.quota {
-            *n = r.u64().ok()?;
-        }
-        (r.rest().is_empty() && one.source != one.target).then_some(one)
     }
 
     fn write(&self, out: &mut Out<'_>) -> Option<()> {
@@ -151,6 +132,43 @@ impl Move {
             out.hex(n)?;
         }
         out.put(b"\n")
+    }
+}
+
+impl Request {
+    /// Encodes it and returns its length in bytes; `None` if it does not fit.
+    pub fn encode(&self, buf: &mut [u8; REQUEST_BYTES]) -> Option<usize> {
+        let mut w = Writer::new(buf);
+        w.u64(self.to.source);
+        w.u64(self.to.target);
+        w.u32(self.to.number);
+        w.u8(self.from as u8);
+        w.u8(self.to.stage as u8);
+        for n in self.to.quota {
+            w.u64(n);
+        }
+        w.finish()
+    }
+
+    /// Decodes it.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut r = Reader::new(bytes);
+        let (source, target) = (r.u64().ok()?, r.u64().ok()?);
+        let number = r.u32().ok()?;
+        let from = Stage::of(r.u8().ok()?)?;
+        let stage = Stage::of(r.u8().ok()?)?;
+        let mut quota = [0; QUOTA];
+        for n in &mut quota {
+            *n = r.u64().ok()?;
+        }
+        let to = Move {
+            source,
+            target,
+            number,
+            stage,
+            quota,
+        };
+        (r.rest().is_empty() && source != target).then_some(Self { from, to })
     }
 }
 
@@ -273,12 +291,12 @@ pub struct Around<'a> {
 pub fn amend(
     text: &[u8],
     party: Party,
-    wanted: &Move,
+    request: &Request,
     around: &Around<'_>,
     to: &mut [u8],
 ) -> Result<usize, Refusal> {
-    match amend_with(text, party, wanted, around.there, |_| false, to) {
-        Err(Refusal::Full) => amend_with(text, party, wanted, around.there, around.spare, to),
+    match amend_with(text, party, request, around.there, |_| false, to) {
+        Err(Refusal::Full) => amend_with(text, party, request, around.there, around.spare, to),
         done => done,
     }
 }
@@ -287,14 +305,18 @@ pub fn amend(
 fn amend_with(
     text: &[u8],
     party: Party,
-    wanted: &Move,
+    request: &Request,
     there: &dyn Fn(u64) -> bool,
     spare: impl Fn(&[u8]) -> bool,
     to: &mut [u8],
 ) -> Result<usize, Refusal> {
+    let wanted = &request.to;
     let from = stage(text, wanted);
     if from == wanted.stage {
         return Err(Refusal::Already);
+    }
+    if from != request.from {
+        return Err(Refusal::Order);
     }
     let gone = !there(wanted.target);
     let exchanges = may(party, from, wanted.stage, gone).ok_or(Refusal::Order)?;

@@ -24,8 +24,9 @@ pub struct Sight {
     pub cancelled: bool,
 }
 
-/// Returns the time in one stage after which the source's host is taken for gone: it, or its caller, may have ended without
-/// a master that would have heard so. Users of the source have as long as an administrator can give them.
+/// Returns the time in one stage, in milliseconds, after which the source's host is taken for gone: it, or its
+/// caller, may have ended without a master that would have heard so. Users of the source have as long as an
+/// administrator can give them.
 pub const fn longest_ms(stage: Stage) -> u64 {
     match stage {
         Stage::Ready => 720_000,
