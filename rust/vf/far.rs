@@ -240,7 +240,8 @@ impl Leaver<'_> {
                 {
                     if stage == Stage::Asked {
                         // Another migration may have begun since the last time.
-                        self.of.number = self.manager.next_relocation().unwrap_or(self.of.number);
+                        let number = self.manager.number_of_relocation(&self.of);
+                        self.of.number = number.unwrap_or(self.of.number);
                     }
                     self.manager.ask_relocation(self.node, &self.of, stage);
                     self.asked = true;

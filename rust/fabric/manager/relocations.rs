@@ -95,9 +95,13 @@ impl Manager {
         self.handed.wait_ms(done, patience)
     }
 
-    /// Returns the number of the migration that begins next. `EAGAIN`: ask again.
-    pub(crate) fn next_relocation(&self) -> Result<u32> {
-        self.read(|text, _| lines::next_number(text))
+    /// Returns the number by which a migration is to be asked for: its own one if it has begun, else that of the one that
+    /// begins next. `EAGAIN`: ask again.
+    pub(crate) fn number_of_relocation(&self, of: &Move) -> Result<u32> {
+        self.read(|text, _| match lines::stage(text, of) {
+            Stage::Closed => lines::next_number(text),
+            _ => of.number,
+        })
     }
 
     /// Returns whether a migration could begin, by this host's copy of the assignments. `EOPNOTSUPP`: the fabric is
