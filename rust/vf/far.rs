@@ -20,7 +20,7 @@ use crate::{
             source::{self, Sight},
         },
     },
-    sys::{ext, virtfn::Bound},
+    sys::{errno::EOPNOTSUPP, ext, virtfn::Bound},
 };
 use kernel::{
     prelude::*,
@@ -299,10 +299,11 @@ fn may_begin(manager: &Manager, of: &Move) -> Result {
 }
 
 /// Moves a VF of `node` to a function of another host, which is told to receive one. `EBUSY`: another one is
-/// moving, or one of these; `EOPNOTSUPP`: the port has no manager, as the second of an endpoint, or the fabric is at
-/// scale; `ENOSPC`: too many are moving in the fabric.
+/// moving, or one of these; `EOPNOTSUPP`: the port has no manager, as the second of an endpoint, the fabric is at
+/// scale, or the function has the id of another port's, by a migration on this host; `ENOSPC`: too many are moving in
+/// the fabric.
 pub(crate) fn migrate_far(node: &Node, options: &FarOptions) -> Result<Report> {
-    let manager = node.manager().ok_or(crate::sys::errno::EOPNOTSUPP)?;
+    let manager = node.manager().ok_or(EOPNOTSUPP)?;
     let source = Side::new(node, options.vf);
     let begun = source.vf()?;
     let mut report = Report {
@@ -317,6 +318,9 @@ pub(crate) fn migrate_far(node: &Node, options: &FarOptions) -> Result<Report> {
         false => Some(Exchange::new().ok_or(EBUSY)?),
     };
     let own = identity_map::native(source.own_hwid()?);
+    if !manager.may_ask_for(own) {
+        return Err(EOPNOTSUPP.into());
+    }
     let target = identity_map::carrier(options.target);
     report.obstacles = obstacles(&source, manager, own, target)?;
     let of = Move {

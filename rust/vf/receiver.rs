@@ -22,7 +22,7 @@ use crate::{
             target::{longest_ms, Next, Sight, Target},
         },
     },
-    sys::{clock, ext, virtfn::Bound},
+    sys::{clock, errno::EOPNOTSUPP, ext, virtfn::Bound},
 };
 use kernel::{
     prelude::*,
@@ -191,9 +191,10 @@ fn obstacles(target: &Side<'_>) -> Result<u32> {
 /// Waits until another host asks for VF `n` of `node` as a target, for at most `patience_ms`, and takes part in
 /// that migration until it is over. `from`: the hardware id that may come; 0: any. `ETIMEDOUT`: none has asked;
 /// `EINTR`: a signal came before, or no master answers; `EOPNOTSUPP`: the port has no manager, as the second of an
-/// endpoint, or the fabric is at scale; `ENOENT`: there is no such VF; `ENODEV`: the port is gone.
+/// endpoint, the fabric is at scale, or the function has the id of another port's, by a migration on this host;
+/// `ENOENT`: there is no such VF; `ENODEV`: the port is gone.
 pub(crate) fn receive(node: &Node, n: usize, from: u64, patience_ms: u32) -> Result<Report> {
-    let manager = node.manager().ok_or(crate::sys::errno::EOPNOTSUPP)?;
+    let manager = node.manager().ok_or(EOPNOTSUPP)?;
     let target = Side::new(node, n);
     let begun = target.vf()?;
     let mut report = Report {
@@ -208,6 +209,9 @@ pub(crate) fn receive(node: &Node, n: usize, from: u64, patience_ms: u32) -> Res
         return Ok(report);
     }
     let own = identity_map::native(target.own_hwid()?);
+    if !manager.may_ask_for(own) {
+        return Err(EOPNOTSUPP.into());
+    }
     let deadline = clock::now_ms() + u64::from(patience_ms);
     // One migration at a time on a host; while none has asked, others may take place.
     let (of, hwid, _exchange) = loop {

@@ -1285,7 +1285,8 @@ struct weft_cq_wait {
  *
  * Between hosts both call it: with RECEIVE, and @vf, that of the target, which waits; and
  * with FAR that of the source. Both need a port that runs the manager of a fabric that is
- * not at scale: EOPNOTSUPP. With RECEIVE: ETIMEDOUT, EINTR: no host has asked for the VF;
+ * not at scale, and a VF that has not got the id of another port's by a migration on its
+ * host: EOPNOTSUPP. With RECEIVE: ETIMEDOUT, EINTR: no host has asked for the VF;
  * EINTR also if a signal came and no master answers: the VF has no driver then. With FAR:
  * EBUSY: either VF is part of another migration of the fabric; ENOSPC: as many as can be
  * are under way there.

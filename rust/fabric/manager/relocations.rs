@@ -95,8 +95,8 @@ impl Manager {
         self.handed.wait_ms(done, patience)
     }
 
-    /// Returns the number by which a migration is to be asked for: its own one if it has begun, else that of the one that
-    /// begins next. `EAGAIN`: ask again.
+    /// Returns the number by which a migration is to be asked for: its own one if it has begun, else that of the one
+    /// that begins next. `EAGAIN`: ask again.
     pub(crate) fn number_of_relocation(&self, of: &Move) -> Result<u32> {
         self.read(|text, _| match lines::stage(text, of) {
             Stage::Closed => lines::next_number(text),
@@ -146,6 +146,15 @@ impl Manager {
             machine.amend(clock::now_ms(), change, means)
         });
         node.manage();
+    }
+
+    /// Returns whether the master can take a request for a function from this port: for a virtual one of its own. It
+    /// may be that neither is known yet.
+    pub(crate) fn may_ask_for(&self, function: u64) -> bool {
+        self.look(|view| {
+            let own = view.members().first();
+            function == 0 || own.is_none_or(|own| is_vf_of(own.info.hwid, function))
+        })
     }
 
     /// Returns whether the host of a function answers.

@@ -85,8 +85,8 @@ impl Manager {
     }
 
     /// Returns the way for function `number` of this port, which has links to functions of that number, and looks for
-    /// first ones: the directory has these alone. An id that another host's function has is looked for there. `None`: it
-    /// has not answered yet, or there is none; a link that leads there is found out by its silence.
+    /// first ones: the directory has these alone. An id that another host's function has is looked for there. `None`:
+    /// it has not answered yet, or there is none; a link that leads there is found out by its silence.
     fn way_of_function(&self, number: u8, hwid: u64) -> Option<Way> {
         let hwid = identity_map::carrier(hwid);
         let mut all = [(own_hwid(hwid, number), number), (hwid, 0)].into_iter();

@@ -155,7 +155,8 @@ pub(crate) fn migrate(
         Some(Errno::NOENT) => Error::Invalid("there is no such VF".into()),
         Some(Errno::TIMEDOUT) => Error::TimedOut("no host has asked for the VF"),
         Some(Errno::OPNOTSUPP) if flag != 0 => Error::Invalid(
-            "no VF moves between hosts here: the port has no manager, or the fabric is at scale"
+            "this VF moves to no other host: its port has no manager or the fabric is at scale, or it has the id of \
+             another port's"
                 .into(),
         ),
         Some(Errno::NOSPC) if flag != 0 => {

@@ -355,8 +355,8 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever a text says, and whatever is asked for, in whatever room: it is done, or nothing is, and lines of others
-    /// stay.
+    /// Whatever a text says, and whatever is asked for, in whatever room: it is done, or nothing is, and other
+    /// lines stay.
     #[test]
     fn any_text_and_any_request_do_no_harm(
         lines in prop::collection::vec(line(), 0..40),
