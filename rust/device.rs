@@ -179,7 +179,8 @@ impl Device {
             return Self::adopt(dev, parts, &mut steps, make);
         }
         steps.step("memory encryption", || Self::check_memory(bound))?;
-        let node = steps.step("node", || Node::new(bound))?;
+        let auto = param(crate::module_parameters::link_power.value()) != 0;
+        let node = steps.step("node", || Node::new(bound, auto))?;
         let memory = steps.step("memory", || Memory::new(bound, node.home().clone()))?;
         let unwind = Unwind(&node, &memory);
         let port = loopback::join(bound, node.clone(), make(node.clone(), &mut steps)?)?;

@@ -94,6 +94,10 @@ module! {
             default: 4096,
             description: "KiB of memory that each neighbour may reach, a power of two from 256",
         },
+        link_power: u32 {
+            default: 1,
+            description: "What links follow from the start: 1 their traffic (auto), 0 nothing (performance)",
+        },
         fail_probe: u32 {
             default: 0,
             description: "Step of the probe that is to fail, for tests",

@@ -51,7 +51,8 @@ static uint32_t weft_cap0(WeftPort *s)
 
 static uint32_t weft_cap1(WeftPort *s)
 {
-    return WEFT_MAX_LINKS | WEFT_CAP1_TRACED | WEFT_CAP1_ROUTES |
+    return WEFT_MAX_LINKS | WEFT_CAP1_STORED | WEFT_CAP1_TRACED |
+           WEFT_CAP1_ROUTES |
            (s == s->ep ? WEFT_CAP1_LINK_BYTES : 0) |
            (s == s->ep && s->fab.attests ? WEFT_CAP1_ATTESTS : 0) |
            (s == s->pf ? WEFT_CAP1_MBOX_LID : 0) |
@@ -334,6 +335,9 @@ static void weft_regs_write(void *opaque, hwaddr a, uint64_t val,
         break;
     case WEFT_R_DB_MASK:
         weft_doorbell_set_mask(s, val);
+        break;
+    case WEFT_R_STORED:
+        weft_slot_stored(s, val);
         break;
     case WEFT_R_VF_PENDING:
         s->vf_pending &= ~val;

@@ -62,6 +62,7 @@
 #define   WEFT_CAP1_LINKS		0x0000000f
 #define   WEFT_CAP1_LINK_BYTES		0x00000010	/* LINK_OUT, LINK_IN are there */
 #define   WEFT_CAP1_ATTESTS		0x00000020	/* CS_HWID is the fabric's word */
+#define   WEFT_CAP1_STORED		0x00000040	/* STORED is there */
 #define   WEFT_CAP1_TRACED		0x00000100
 #define   WEFT_CAP1_DMA			0x00000200
 #define   WEFT_CAP1_SRIOV		0x00000400
@@ -104,6 +105,9 @@
 #define   WEFT_FUNCTION_NUMBER		0x000000ff	/* in its endpoint */
 #define   WEFT_FUNCTION_VFS		0x0000ff00	/* a PF: how many VFs it can have */
 #define   WEFT_FUNCTION_VF		0x80000000	/* this is a VF */
+#define WEFT_R_STORED			0x054	/* wo: what CPUs have stored by a slot */
+#define   WEFT_STORED_SLOT		0x000000ff
+#define   WEFT_STORED_KIB		0xffffff00	/* since it was written last for it */
 
 /* ---- links: group n at 0x100 + 0x40 n ------------------------------- */
 #define WEFT_R_LINK			0x100

@@ -29,5 +29,6 @@ void weft_slots_show(WeftPort *s);
 void weft_slots_reset(WeftPort *s);
 uint32_t weft_slot_read(WeftPort *s, unsigned n, unsigned reg);
 void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val);
+void weft_slot_stored(WeftPort *s, uint32_t val);
 
 #endif /* WEFT_SLOT_H */

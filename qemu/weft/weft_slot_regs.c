@@ -4,8 +4,10 @@
  * another route, and with that lead elsewhere.
  */
 #include "qemu/osdep.h"
+#include "qemu/units.h"
 #include "weft_dest.h"
 #include "weft_event.h"
+#include "weft_link.h"
 #include "weft_port.h"
 #include "weft_route.h"
 #include "weft_slot.h"
@@ -73,6 +75,20 @@ void weft_slot_write(WeftPort *s, unsigned n, unsigned reg, uint32_t val)
             weft_error(s, WEFT_ERR_QUOTA, n, 0);
         }
         break;
+    }
+}
+
+/*
+ * What a CPU stores by a slot is counted in traced mode alone. Otherwise it
+ * reaches memory unseen, and the driver says how much it was.
+ */
+void weft_slot_stored(WeftPort *s, uint32_t val)
+{
+    unsigned n = val & WEFT_STORED_SLOT;
+    uint64_t kib = val >> ctz32(WEFT_STORED_KIB);
+
+    if (n < s->slots && s->slot[n].target.aperture && !s->traced) {
+        weft_traffic_moved(s, s->slot[n].target.via, kib * KiB, true);
     }
 }
 

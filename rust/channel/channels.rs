@@ -217,6 +217,14 @@ impl Channels {
         }
     }
 
+    /// Returns how many bytes the users of a link have stored at the peer since the last call.
+    pub(crate) fn take_stored(&self, port: &dyn Port, link: usize) -> u64 {
+        let (Some(per_link), Ok(arena)) = (self.links.get(link), port.arena(link)) else {
+            return 0;
+        };
+        per_link.conns.lock().take_stored(&arena)
+    }
+
     pub(crate) fn wake(&self, port: &dyn Port, link: usize) {
         if let (Some(per_link), Ok(arena)) = (self.links.get(link), port.arena(link)) {
             per_link.wake(&arena);

@@ -149,6 +149,8 @@ pub(super) struct Conns {
     session: u64,
     opened: u64,
     broken: u64,
+    /// Bytes that the users of removed connections had stored, until [`Self::take_stored`] returns them.
+    stored: u64,
 }
 
 impl Conns {
@@ -165,6 +167,7 @@ impl Conns {
             session: 0,
             opened: 0,
             broken: 0,
+            stored: 0,
         }
     }
 
@@ -189,8 +192,18 @@ impl Conns {
     /// Removes connection number `at`; its area may be used again.
     pub(super) fn remove(&mut self, at: usize) -> Option<Conn> {
         let conn = self.table.remove(at).ok()?;
+        self.stored = self.stored.saturating_add(conn.channel.take_stored(None));
         self.give(conn.channel.made.run);
         Some(conn)
+    }
+
+    /// Returns how many bytes the users of all connections have stored at the peer since the last call.
+    pub(super) fn take_stored(&mut self, arena: &Area) -> u64 {
+        // The area of a connection that waits still has what was there before.
+        let zeroed = |conn: &&Conn| !matches!(conn.phase, Phase::Waiting(_));
+        let stored = self.table.iter().filter(zeroed);
+        let stored = stored.map(|conn| conn.channel.take_stored(Some(arena)));
+        stored.fold(core::mem::take(&mut self.stored), u64::saturating_add)
     }
 
     pub(super) fn give(&mut self, run: Run) {
@@ -228,6 +241,7 @@ impl Conns {
         self.closed = [0; REMEMBERED];
         self.kick = kick;
         self.rests = false;
+        self.stored = 0;
     }
 
     /// Quiesces all channels: nothing is written to the peer until [`Self::go_on`].

@@ -10,7 +10,7 @@ use crate::{
     fabric::Node,
     hw::Port,
     proto::{
-        cell::{Head, Seen, Shape, CREDIT_AT, RECV_EVENT_AT, SEND_EVENT_AT},
+        cell::{Head, Seen, Shape, CELL_BYTES, CREDIT_AT, RECV_EVENT_AT, SEND_EVENT_AT},
         fence::Fence,
         pages::Run,
         wire::Incarnation,
@@ -34,7 +34,11 @@ use kernel::{
     new_mutex,
     page::{PAGE_SHIFT, PAGE_SIZE},
     prelude::*,
-    sync::{aref::ARef, Arc, Mutex, SetOnce},
+    sync::{
+        aref::ARef,
+        atomic::{Atomic, Relaxed},
+        Arc, Mutex, SetOnce,
+    },
 };
 
 /// All of `struct weft_chan_status` as one word.
@@ -149,6 +153,8 @@ pub(crate) struct Channel {
     awaits_data: Sleeper,
     /// and until there is room to send.
     awaits_room: Sleeper,
+    /// What [`Self::take_stored`] has counted so far.
+    counted: Atomic<u64>,
 }
 
 impl Channel {
@@ -181,6 +187,7 @@ impl Channel {
                 waiters: SetOnce::new(),
                 awaits_data: Sleeper::new(),
                 awaits_room: Sleeper::new(),
+                counted: Atomic::new(0),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -199,6 +206,21 @@ impl Channel {
     pub(super) fn note(&self, at: usize, count: u64) {
         // Inside the page.
         let _ = self.user.write64(at, count);
+    }
+
+    /// Returns how many bytes this end has stored at the peer since the last call. No call of the driver
+    /// sees a store: it is what the user counts. If the user counts no cells, it is those that the peer has
+    /// consumed, by the area in `arena`. A count that goes back is none.
+    pub(super) fn take_stored(&self, arena: Option<&area::Area>) -> u64 {
+        let user = |at| self.user.read64(at).unwrap_or_default();
+        let consumed = || arena?.read64(self.area_at() + CREDIT_AT).ok();
+        let cells = match user(offset_of!(weft_chan_user, produced)) {
+            0 => consumed().unwrap_or_default(),
+            produced => produced,
+        };
+        let bulk = user(offset_of!(weft_chan_user, bulk));
+        let all = cells.saturating_mul(CELL_BYTES as u64).saturating_add(bulk);
+        all.saturating_sub(self.counted.xchg(all, Relaxed))
     }
 
     /// Sets the wait queue, once.

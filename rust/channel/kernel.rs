@@ -154,6 +154,7 @@ impl KernelEnd {
         for _ in 0..2 {
             let wanted = match put(&mut sender, &own, &peer) {
                 Ok(()) => {
+                    self.tell(&sender);
                     if !more && sender.needs_kick(&own, &peer) {
                         self.kick();
                     }
@@ -168,7 +169,7 @@ impl KernelEnd {
             if sender.needs_kick(&own, &peer) {
                 self.kick();
             }
-            self.note(offset_of!(weft_chan_user, produced), sender.produced());
+            self.tell(&sender);
             self.note(offset_of!(weft_chan_user, credit_wanted), wanted);
             if self.channel.poll(&self.node, events::OUT) & events::OUT == 0 {
                 break;
@@ -193,7 +194,7 @@ impl KernelEnd {
             if room != 0 {
                 return Ok(room);
             }
-            self.note(offset_of!(weft_chan_user, produced), sender.produced());
+            self.tell(&sender);
             self.note(offset_of!(weft_chan_user, credit_wanted), 0);
             if self.channel.poll(&self.node, events::OUT) & events::OUT == 0 {
                 break;
@@ -341,6 +342,12 @@ impl KernelEnd {
     /// Rings for sleepers at the other end. If the channel is not open any more, none is there.
     fn kick(&self) {
         let _ = self.channel.kick(&self.node);
+    }
+
+    /// Writes how much was sent where the wake-up and the count of the link look for it.
+    fn tell(&self, sender: &Sender<Starts>) {
+        self.note(offset_of!(weft_chan_user, bulk), sender.bulk());
+        self.note(offset_of!(weft_chan_user, produced), sender.produced());
     }
 
     /// Writes a count where the wake-up looks for it.

@@ -119,6 +119,13 @@ impl Client for Clients {
         self.engine.tick(session, now);
     }
 
+    fn take_stored(&self, port: &dyn Port, link: usize) -> u64 {
+        let channels = self.channels.take_stored(port, link);
+        let sockets = self.sockets.take_sent(link);
+        let engine = self.engine.take_stored(link);
+        channels.saturating_add(sockets).saturating_add(engine)
+    }
+
     fn wake(&self, port: &dyn Port, link: usize) {
         self.channels.wake(port, link);
         self.sockets.wake(port, link);

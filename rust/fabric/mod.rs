@@ -146,6 +146,12 @@ pub(crate) trait Client: Send + Sync {
     /// Does periodic work of a link that is READY.
     fn tick(&self, session: &mut Session<'_>, now: u64);
 
+    /// Returns how many bytes the CPUs of this host have stored by the window of `link` since the last call,
+    /// for the users of the client; roughly.
+    fn take_stored(&self, _port: &dyn Port, _link: usize) -> u64 {
+        0
+    }
+
     /// The neighbour on `link` rang `wake`. Called in hard interrupts, or in a thread; must not sleep.
     fn wake(&self, port: &dyn Port, link: usize);
 

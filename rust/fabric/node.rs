@@ -125,8 +125,8 @@ impl_has_delayed_work! {
 }
 
 impl Node {
-    /// A node without a port.
-    pub(crate) fn new(dev: &Device) -> Result<Arc<Self>> {
+    /// A node without a port; with `auto`, links follow their traffic from the start.
+    pub(crate) fn new(dev: &Device, auto: bool) -> Result<Arc<Self>> {
         let home = Home::new(dev)?;
         let mut inboxes = KVec::with_capacity(MAX_LINKS, GFP_KERNEL)?;
         for link in 0..MAX_LINKS {
@@ -149,7 +149,7 @@ impl Node {
                 far: SetOnce::new(),
                 managing <- new_delayed_work!("weft managing"),
                 sharing <- new_delayed_work!("weft sharing"),
-                power <- Power::new(),
+                power <- Power::new(auto),
                 resting: Resting::new(),
                 users: Atomic::new(0),
                 telling <- new_mutex!((), "weft users"),

@@ -3,8 +3,9 @@
 //! The speed policy of the links to neighbours: runs `proto::nm::power` on the traffic that the port has
 //! counted. It must not know what a link carries, nor how routes depend on its speed.
 //!
-//! A link runs at the highest speed and width possible, unless an administrator has set it to follow its
-//! traffic.
+//! A link follows its traffic, unless an administrator has set it to run at the highest speed and width
+//! possible. What CPUs store by windows some ports cannot see: those are told here what the users of a link
+//! have stored by their own counts, and count it at each link on the way.
 //!
 //! The timer of the node takes the samples, also while a link is idle at its slowest: nothing announces
 //! traffic that begins, which may come from the neighbour or a node behind it, and the link has to be
@@ -14,12 +15,23 @@
 //!
 //! `Power::links` is taken with nothing else locked; the port's own locks nest in it.
 
+use super::Client;
 use crate::{
     hw::{Port, MAX_NEIGHBOURS},
     proto::nm::power::{Governor, Rate, Seen},
     sys::errno::EOPNOTSUPP,
 };
-use kernel::{new_mutex, prelude::*, sync::Mutex};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Mutex,
+    },
+};
+
+/// The port is told no more often than this, however often the timer runs.
+const TELL_MS: u64 = 20;
 
 /// Returns a rate, if it is known.
 fn rate(speed: u32, width: u32) -> Option<Rate> {
@@ -72,13 +84,44 @@ fn aim(governor: &Governor, before: Option<Rate>, port: &dyn Port, link: usize) 
 pub(super) struct Power {
     #[pin]
     links: Mutex<[Governor; MAX_NEIGHBOURS]>,
+    /// When the port was told last what was stored.
+    told: Atomic<u64>,
 }
 
 impl Power {
-    pub(super) fn new() -> impl PinInit<Self> {
+    /// Creates the policies; with `auto`, links follow their traffic from the start.
+    pub(super) fn new(auto: bool) -> impl PinInit<Self> {
+        let mut links = <[Governor; MAX_NEIGHBOURS]>::default();
+        links.iter_mut().for_each(|governor| governor.set(auto));
         pin_init!(Self {
-            links <- new_mutex!(<[Governor; MAX_NEIGHBOURS]>::default(), "weft power"),
+            links <- new_mutex!(links, "weft power"),
+            told: Atomic::new(0),
         })
+    }
+
+    /// Tells the port what the users of `client` have stored by the windows of `links`, if it has to be told.
+    /// More often than samples are taken: each sample has its part.
+    pub(super) fn tell(
+        &self,
+        port: &dyn Port,
+        client: &dyn Client,
+        links: impl Iterator<Item = usize>,
+        now: u64,
+    ) {
+        let Some(rates) = port.rates().filter(|rates| rates.is_told()) else {
+            return;
+        };
+        // Only the timer calls this, and no two runs of it at a time.
+        if now.saturating_sub(self.told.load(Relaxed)) < TELL_MS {
+            return;
+        }
+        self.told.store(now, Relaxed);
+        for link in links.filter(|link| !port.loopback_links().contains(link)) {
+            let stored = client.take_stored(port, link);
+            if stored != 0 {
+                rates.tell_stored(link, stored);
+            }
+        }
     }
 
     /// Samples the links that are due. Returns in how many milliseconds it wants to be called again.
@@ -88,9 +131,11 @@ impl Power {
         let due = watched
             .filter(|(_, governor)| governor.is_auto())
             .filter_map(|(link, governor)| {
-                let before = governor.target();
-                governor.look(now, seen(port, link));
-                aim(governor, before, port, link);
+                if governor.due().is_none_or(|due| due <= now) {
+                    let before = governor.target();
+                    governor.look(now, seen(port, link));
+                    aim(governor, before, port, link);
+                }
                 governor.due()
             });
         due.min().map(|due| due.saturating_sub(now))

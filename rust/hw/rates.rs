@@ -11,6 +11,13 @@ pub(crate) trait Rates: Send + Sync {
     /// does not answer.
     fn traffic(&self, link: usize) -> Option<[u64; 2]>;
 
+    /// Returns whether the port cannot see what CPUs store by windows, and is to be told.
+    fn is_told(&self) -> bool;
+
+    /// Tells the port that CPUs have stored about `bytes` by the window of `link`, of any kind, since this was
+    /// told last. It counts them at all links on the way.
+    fn tell_stored(&self, link: usize, bytes: u64);
+
     /// Limits `link` to PCI Express generation `speed` and `width` lanes, until the next call or a reset
     /// of the port; 0: no limit. The other end can set lower limits. The link stays up.
     ///

@@ -87,6 +87,11 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
         self.produced
     }
 
+    /// Returns how many bytes of the bulk ring were written so far, with what was left out at its end.
+    pub fn bulk(&self) -> u64 {
+        self.position
+    }
+
     /// Returns the number of cells that the peer is known to have consumed.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft"))]
     pub fn credit(&self) -> u64 {

@@ -35,6 +35,8 @@ pub(super) struct PerLink {
     waiting: Atomic<usize>,
     /// Sockets in the table.
     count: Atomic<u32>,
+    /// Bytes that were sent since [`Self::take_sent`].
+    sent: Atomic<u64>,
     /// Counts sessions.
     session: Atomic<u64>,
     /// Quiesced. Locked while sockets are quiesced, and while one is opened, or closed by its peer: a socket that is
@@ -50,6 +52,7 @@ impl PerLink {
             outbox <- new_mutex!(KVVec::new(), "weft socket messages"),
             waiting: Atomic::new(0),
             count: Atomic::new(0),
+            sent: Atomic::new(0),
             session: Atomic::new(0),
             rests <- new_mutex!(false, "weft sockets rest"),
         })
@@ -57,6 +60,16 @@ impl PerLink {
 
     pub(super) fn count(&self) -> u32 {
         self.count.load(Relaxed)
+    }
+
+    /// Counts bytes that a socket has sent.
+    pub(super) fn has_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Returns how many bytes were sent since the last call.
+    pub(super) fn take_sent(&self) -> u64 {
+        self.sent.xchg(0, Relaxed)
     }
 
     pub(super) fn session(&self) -> u64 {

@@ -61,6 +61,11 @@ impl Sockets {
         )
     }
 
+    /// Returns how many bytes the sockets of a link have sent since the last call.
+    pub(crate) fn take_sent(&self, link: usize) -> u64 {
+        self.links.get(link).map_or(0, PerLink::take_sent)
+    }
+
     pub(super) fn per_link(&self, link: usize) -> Result<&PerLink> {
         self.links.get(link).ok_or(EINVAL)
     }

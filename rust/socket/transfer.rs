@@ -376,7 +376,10 @@ impl Sockets {
                 return Err(self.broke(node, engine, socket));
             };
             match put {
-                Some(count) if count != 0 => *sent += count,
+                Some(count) if count != 0 => {
+                    *sent += count;
+                    self.per_link(socket.made.link)?.has_sent(count);
+                }
                 // There is room, and the memory is not there.
                 Some(_) if sending.sender.mark().is_none() => {
                     fetched(|| iter::fetch_source(from, bytes - *sent))?;

@@ -16,7 +16,7 @@ use crate::{
         protocol::Protocol,
         qp::{Disconnect, Flow},
         request::{Address, Message, Outgoing},
-        trunk::{Fault, Layout},
+        trunk::{Fault, Layout, CELL_BYTES},
         word::{Says, Word},
     },
 };
@@ -41,6 +41,8 @@ pub(super) struct Cx<'a> {
     pub(super) own_qpn: Cell<u32>,
     /// Bytes that were moved in this run.
     moved: Cell<u64>,
+    /// Bytes of data that the CPU has stored at the peer in this run.
+    stored: Cell<u64>,
     /// Cells that were sent in this run.
     pub(super) sent: usize,
     /// Requests among them, which the peer answers.
@@ -69,6 +71,7 @@ impl<'a> Cx<'a> {
             dev,
             own_qpn: Cell::new(0),
             moved: Cell::new(0),
+            stored: Cell::new(0),
             sent: 0,
             asked: 0,
             said: None,
@@ -152,6 +155,16 @@ impl<'a> Cx<'a> {
     /// Accounts `bytes` of data that are not in cells, or other work that takes as long.
     pub(super) fn moved(&self, bytes: u64) {
         self.moved.set(self.moved.get().saturating_add(bytes));
+    }
+
+    /// Counts data that the CPU has stored at the peer.
+    pub(super) fn has_stored(&self, bytes: u64) {
+        self.stored.set(self.stored.get().saturating_add(bytes));
+    }
+
+    /// Returns how many bytes the CPU has stored at the peer in this run, cells included.
+    pub(super) fn stored(&self) -> u64 {
+        self.stored.get() + (self.sent * CELL_BYTES) as u64
     }
 
     /// Returns whether the budget of this run is exhausted.

@@ -307,6 +307,11 @@ impl Engine {
         self.worker(link).map_or(0, |worker| worker.connected())
     }
 
+    /// Returns how many bytes the CPU has stored at the peer of a link since the last call.
+    pub(crate) fn take_stored(&self, link: usize) -> u64 {
+        self.worker(link).map_or(0, |worker| worker.take_stored())
+    }
+
     pub(super) fn worker(&self, link: usize) -> Option<&Arc<Worker>> {
         self.workers.get(link)
     }

@@ -250,6 +250,7 @@ impl Memory for Running<'_, '_, '_> {
     }
 
     fn put(&self, tail: &Tail, at: usize, len: usize) -> Result<(), Refused> {
+        self.cx.has_stored(len as u64);
         self.registered()
             .put(self.area(Side::Peer), tail, 0, at, len)
     }
@@ -262,6 +263,9 @@ impl Memory for Running<'_, '_, '_> {
         extents: &Extents,
         len: u64,
     ) -> Result<(), Refused> {
+        if let Side::Peer = side {
+            self.cx.has_stored(len);
+        }
         self.registered()
             .spread(self.area(side), source, offset, extents, len)
     }

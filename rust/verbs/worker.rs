@@ -134,6 +134,8 @@ pub(super) struct Worker {
     keeping: Atomic<bool>,
     /// How many threads wait for `core` in [`Worker::hurry`].
     waiting: Atomic<u32>,
+    /// Bytes that runs have stored at the peer since [`Worker::take_stored`].
+    stored: Atomic<u64>,
     /// Where the next message of [`Control`] shows, while no run takes place and no queue pair is connected.
     #[pin]
     next: SpinLockIrq<Option<fifo::Next>>,
@@ -184,6 +186,7 @@ impl Worker {
                 users: Atomic::new(0),
                 keeping: Atomic::new(false),
                 waiting: Atomic::new(0),
+                stored: Atomic::new(0),
                 next <- new_spinlock_irq!(None, c"weft engine next"),
                 sleepers <- Sleepers::new(),
             }),
@@ -218,6 +221,11 @@ impl Worker {
     /// Returns how many.
     pub(super) fn connected(&self) -> u32 {
         self.users.load(Relaxed)
+    }
+
+    /// Returns how many bytes runs have stored at the peer since the last call.
+    pub(super) fn take_stored(&self) -> u64 {
+        self.stored.xchg(0, Relaxed)
     }
 
     /// Returns whether what the peer sends is waited for.
@@ -367,6 +375,7 @@ impl Worker {
             }
         };
         watch.sent(cx.sent, cx.asked);
+        self.stored.fetch_add(cx.stored(), Relaxed);
         let is_own = |next: &&Next| {
             let qp = cx.said.and_then(|qpn| members.find(qpn));
             qp.is_some_and(|qp| qp.completes_in(&next.cq)) && next.has_ended()

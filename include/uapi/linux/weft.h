@@ -572,11 +572,15 @@ struct weft_chan_status {
 };
 
 /**
- * struct weft_chan_user - written by the user, read by the kernel in poll()
+ * struct weft_chan_user - written by the user, read by the kernel: in poll(), and
+ *	@produced and @bulk now and then
  * @consumed: number of the next cell to be received
  * @produced: number of the next cell to be sent
  * @credit_wanted: POLLOUT waits until the peer has consumed as many cells as
  *	this; 0: for any room
+ * @bulk: bytes of the peer's bulk ring that were written so far, what was left
+ *	out at its end included. Nothing waits for it: with @produced it says
+ *	what the link carries, where the port cannot count that by itself
  *
  * poll() reports POLLIN when cell @consumed has come, POLLOUT when fewer than
  * all cells are on the way; before it sleeps it tells the peer where to ring.
@@ -585,6 +589,7 @@ struct weft_chan_user {
 	__u64 consumed;
 	__u64 produced;
 	__u64 credit_wanted;
+	__u64 bulk;
 };
 
 /*

@@ -7,6 +7,7 @@
 
 use super::{Node, TIMER};
 use crate::{
+    fabric::link::Link,
     hw::Port,
     proto::{
         link::TICK_MS,
@@ -62,7 +63,12 @@ impl Node {
                 delay = TICK_MS as Msecs;
             }
         }
-        if let Some(ms) = self.power.sample(port, clock::now_ms()) {
+        let now = clock::now_ms();
+        if let Some(client) = self.client() {
+            let up = self.links(port).filter(|link| link.is_up());
+            self.power.tell(port, client, up.map(Link::number), now);
+        }
+        if let Some(ms) = self.power.sample(port, now) {
             delay = delay.min(ms as Msecs);
         }
         if let Some(far) = self.far() {

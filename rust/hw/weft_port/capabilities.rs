@@ -27,6 +27,8 @@ pub(super) struct Capabilities {
     pub(super) channels: usize,
     /// There are a doorbell and a page for users of this host.
     pub(super) has_kick: bool,
+    /// The port counts what CPUs store by slots only if it is told.
+    pub(super) is_told: bool,
     /// This is a virtual function.
     pub(super) is_vf: bool,
     /// The number of the function when the port was bound.
@@ -82,6 +84,7 @@ impl Capabilities {
             scarce: c"",
             channels,
             has_kick,
+            is_told: cap1 & ext::WEFT_CAP1_STORED != 0,
             is_vf,
             function: (function & ext::WEFT_FUNCTION_NUMBER) as u8,
         };

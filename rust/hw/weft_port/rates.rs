@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Byte counts and speed limits of links. They exist once for each link, so only the first function of
-//! the port's endpoint has them. This file must not know why a link is limited.
+//! the port's endpoint has them; each function tells what is stored by its own slots. This file must not know
+//! why a link is limited.
 
 use super::{layout::link_reg, WeftPort};
 use crate::{
@@ -9,6 +10,9 @@ use crate::{
     sys::{errno::EOPNOTSUPP, ext},
 };
 use kernel::prelude::*;
+
+/// The most that is told at once.
+const MOST_KIB: u64 = (ext::WEFT_STORED_KIB >> ext::WEFT_STORED_KIB.trailing_zeros()) as u64;
 
 /// Returns `value`, shifted into the field `mask` of a register.
 fn place(value: u32, mask: u32) -> u32 {
@@ -30,6 +34,17 @@ impl Rates for WeftPort {
         }
         let both = [ext::WEFT_LINK_OUT, ext::WEFT_LINK_IN];
         Some(both.map(|reg| self.counter64(link_reg(link, reg))))
+    }
+
+    fn is_told(&self) -> bool {
+        self.chip.caps.is_told
+    }
+
+    fn tell_stored(&self, link: usize, bytes: u64) {
+        // More than this no link carries before it is told again.
+        let kib = bytes.div_ceil(1 << 10).min(MOST_KIB) as u32;
+        let what = place(link as u32, ext::WEFT_STORED_SLOT) | place(kib, ext::WEFT_STORED_KIB);
+        self.chip.regs.write32(ext::WEFT_R_STORED as usize, what);
     }
 
     fn set_target(&self, link: usize, speed: u32, width: u32) -> Result {

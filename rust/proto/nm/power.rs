@@ -2,8 +2,9 @@
 
 //! Power policy: the speed and width of a link that its traffic needs.
 //!
-//! A link goes up at once, as far as the traffic needs; it goes down step by step, and only after the
-//! traffic has been low for a while: a link in training carries nothing, and routes depend on its speed.
+//! A link goes up at once, as far as the traffic needs, or to the most if it is full; it goes down step by
+//! step, and only after the traffic has been low for a while: a link in training carries nothing, and routes
+//! depend on its speed.
 //! The width is reduced before the speed. A link that goes down and is needed again soon waits twice as
 //! long the next time. So periodic traffic, or routes that depend on the links that depend on them, do
 //! not make a link change for ever.
@@ -13,6 +14,9 @@
 
 /// Load, in percent, above which a link gets faster.
 pub const BUSY_PERCENT: u64 = 75;
+/// Load, in percent, above which it gets as fast as it can: the traffic of a full link does not show how much
+/// more would come.
+pub const FULL_PERCENT: u64 = 90;
 /// Load, in percent, below which it may get slower. Half as fast it has twice the load, still well below
 /// [`BUSY_PERCENT`]: it does not go up again for the same traffic.
 pub const IDLE_PERCENT: u64 = 25;
@@ -107,7 +111,9 @@ impl Policy {
             true => self.low.saturating_add(1),
             false => 0,
         };
-        let target = if load > BUSY_PERCENT {
+        let target = if load > FULL_PERCENT {
+            self.most
+        } else if load > BUSY_PERCENT {
             self.enough(traffic, is)
         } else if self.low >= self.patience {
             self.down()
@@ -146,7 +152,7 @@ impl Policy {
     }
 
     /// Returns the slowest rate that is at least twice as fast as the link is and leaves room above
-    /// `traffic`, or the fastest: the traffic of a full link does not show how much more would come.
+    /// `traffic`, or the fastest.
     fn enough(&self, traffic: u64, is: u64) -> Rate {
         let mut best = self.most;
         while let Some(slower) = best.slower() {

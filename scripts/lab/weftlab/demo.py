@@ -56,11 +56,11 @@ def arguments():
 
 
 def link_of(host):
-    """The link as the driver sees it: (speed, width)."""
+    """The most that the link can, as the driver sees it: (speed, width). It is slower while it has little to carry."""
     port = host.weftctl_json("show")
     ports = port.get("ports", [port]) if isinstance(port, dict) else port
     link = ports[0]["links"][0]
-    return link.get("speed"), link.get("width")
+    return link.get("max_speed"), link.get("max_width")
 
 
 def megabytes(rate):

@@ -113,10 +113,10 @@ class Lab(contextlib.AbstractContextManager):
         self.say(f"{', '.join(h.name for h in hosts)} booted in {seconds:.1f} s")
         return self
 
-    def load(self):
+    def load(self, *parameters):
         """insmod everywhere, then waits for the links."""
         for host in self.hosts.values():
-            host.insmod()
+            host.insmod(*parameters)
             if self.server:
                 host.bind_ivshmem()
         for host in self.hosts.values():

@@ -41,6 +41,28 @@ def test_both_ends(scope):
     same(pair, 10_100 + DOORBELL, 3001, "the other way")
 
 
+def test_told(scope):
+    """what a driver says to have stored by a live slot, direct or not, counts at both ends; by another it does not"""
+    pair = Pair(scope)
+    equal(pair.a.read(R.R_CAP1) & R.CAP1_STORED, R.CAP1_STORED, "the capability")
+    pair.share()
+    pair.a.write(R.R_STORED, 5 << 8)
+    pair.a.set_slot(0, R.DEST_LINK, 0, 0x10000)
+    pair.until(lambda: pair.a.slot_status(0) & R.SLOT_DIRECT, "the slot to be direct")
+    pair.a.write(R.R_STORED, 3 << 8)
+    same(pair, 3 << 10, 0, "what was stored by it, and not what was said before")
+    pair.a.set_slot(1, R.DEST_LINK, 8, 0x100)
+    pair.until(lambda: pair.a.slot_status(1) & R.SLOT_LIVE, "the slot to live")
+    equal(pair.a.slot_status(1) & R.SLOT_DIRECT, 0, "a slot whose length is no multiple of a page is direct")
+    pair.a.write(R.R_STORED, 4 << 8 | 1)
+    same(pair, 7 << 10, 0, "what was stored by a slot that traps, untraced")
+    for slot in (2, R.STORED_SLOT):
+        pair.a.write(R.R_STORED, 7 << 8 | slot)
+    pair.a.write(R.R_STORED, R.STORED_KIB)
+    same(pair, (7 + (1 << 24) - 1) << 10, 0, "the most at once, and nothing of slots that lead nowhere")
+    equal(pair.a.read(R.R_STORED), 0, "what is read")
+
+
 def test_traced(scope):
     """in traced mode stores and loads of a CPU count with the rest"""
     pair = Pair(scope, traced="on")
@@ -49,6 +71,8 @@ def test_traced(scope):
     pair.until(lambda: pair.a.slot_status(0) & R.SLOT_LIVE, "the slot to live")
     for n in range(3):
         pair.a.qemu.write(pair.a.slot(0, 8 * n), 8, n)
+    # It has been counted.
+    pair.a.write(R.R_STORED, 1 << 8)
     pair.a.qemu.read(pair.a.slot(0), 4)
     same(pair, 24, 4, "stores and a load")
 

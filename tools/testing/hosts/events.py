@@ -50,6 +50,11 @@ class Events:
 @test("N-1: ports shows each link with what it could do, and counts what ports do")
 def ports(bench):
     lab = bench.pair()
+    with steps.at_the_most(lab):
+        shows_ports(lab)
+
+
+def shows_ports(lab):
     h1, h2 = lab["h1"], lab["h2"]
     lab.fabric.call("link", "set", "h1:0", "--speed", 3, "--width", 2)
     h1.until("[ $(cat /sys/class/weft/weft0/device/link0/width) = 2 ]")
@@ -83,6 +88,11 @@ def ports(bench):
 @test("N-1: events tells of a link that goes down and comes back, by epoll, and sleeps in between")
 def link(bench):
     lab = bench.pair()
+    with steps.at_the_most(lab):
+        tells_of_a_link(lab)
+
+
+def tells_of_a_link(lab):
     host = lab["h1"]
     # A program that waits for nothing is told what there is, and for how long to wait.
     quiet = Events(host, "--timeout", "0.2").end()
@@ -187,7 +197,11 @@ def manager(bench):
 def picture(bench):
     lab = steps.two_apart(bench)
     far.met(lab, "h1", "h2")
-    host = lab["h1"]
+    with steps.at_the_most(lab):
+        draws(lab["h1"])
+
+
+def draws(host):
     host.weftctl("tree", "--svg", "/mnt/run/tree.svg")
     drawn = (host.run_dir / "tree.svg").read_text()
     if host.weftctl("tree", "--svg").out != drawn or host.weftctl_json("tree", "--svg")["svg"] != drawn:

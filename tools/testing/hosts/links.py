@@ -67,11 +67,12 @@ def no_link(bench):
 def rate(bench):
     lab = bench.pair()
     link = "/sys/class/weft/weft0/device/link0"
-    for speed, width in ((1, 1), (3, 4), (4, 8)):
-        lab.fabric.call("link", "set", END, "--speed", speed, "--width", width)
-        for host in lab.hosts.values():
-            host.until(f"[ $(cat {link}/speed)x$(cat {link}/width) = {speed}x{width} ]", 10)
-        steps.carry(lab, "h1", "h2", 100000, "rate", speed)
+    with steps.at_the_most(lab):
+        for speed, width in ((1, 1), (3, 4), (4, 8)):
+            lab.fabric.call("link", "set", END, "--speed", speed, "--width", width)
+            for host in lab.hosts.values():
+                host.until(f"[ $(cat {link}/speed)x$(cat {link}/width) = {speed}x{width} ]", 10)
+            steps.carry(lab, "h1", "h2", 100000, "rate", speed)
 
 
 WATCH = """import os, select, sys

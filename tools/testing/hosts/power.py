@@ -4,9 +4,11 @@
 import re
 
 from weftlab.errors import Mismatch, Skip
+from weftlab.speed import ways
 from weftlab.suite import test
 from weftlab.topology import Topology
 
+from . import steps
 from .diagnose import diagnose, named
 from .fabric import PORT, figure_5, settled, until, walks
 from .rates import stranger
@@ -17,6 +19,8 @@ STEPS = [(4, 4), (4, 2), (4, 1), (3, 1), (2, 1), (1, 1)]
 # The most that a link is allowed under load, and bytes a second that are more than it needs to get there and to
 # stay there, also if a busy machine lets a quarter of them come about.
 FASTEST, LOAD = (2, 1), 600_000_000
+TARGETS = ("target_speed", "target_width")
+SERVICE = 7101
 HUGE_PAGES = "/proc/sys/vm/nr_hugepages"
 # What a VF in the hands of a stranger needs: registers, and memory of which the addresses are known.
 STRANGER = """import ctypes, mmap, os, struct, sys, time
@@ -81,7 +85,7 @@ while True:
     write(R_DMA + DMA_TAIL, int(due))
     time.sleep(0.01)
 """
-# Tells of each change of the speed of a link: DIRECTORY.
+# Tells of each change of the speed of a link: DIRECTORY SPEED WIDTH, the names of the files.
 WATCH = """import os, select, sys, time
 def read(name):
     with open(f"{sys.argv[1]}/{name}") as file:
@@ -94,7 +98,7 @@ poll.register(fd, select.POLLPRI)
 last = None
 while True:
     os.pread(fd, 64, 0)
-    now = read("speed"), read("width")
+    now = read(sys.argv[2]), read(sys.argv[3])
     if now != last:
         print(f"{time.monotonic():.2f}", *now, flush=True)
         last = now
@@ -103,11 +107,11 @@ while True:
 
 
 class Changes:
-    """What a link of a host has run at since, each time with when that began. At first: `rate`."""
+    """What a link of a host has run at since, or was wanted to, each time with when that began. At first: `rate`."""
 
-    def __init__(self, host, link, rate=(4, 8)):
+    def __init__(self, host, link, rate=(4, 8), names=("speed", "width")):
         path = host.push("watch.py", WATCH.encode())
-        self.job = host.start_job(f"exec python3 {path} {PORT}/link{link}")
+        self.job = host.start_job(f"exec python3 {path} {PORT}/link{link} {' '.join(names)}")
         self.job.expect(" {} {}$".format(*rate), 30)
 
     def all(self):
@@ -135,8 +139,13 @@ def link_file(host, link, name):
     return host.out(f"cat {PORT}/link{link}/{name}")
 
 
-def targets(host):
-    return [link_file(host, 0, name) for name in ("target_speed", "target_width")]
+def rate_of(host, link, names=("speed", "width")):
+    speed, width = (int(link_file(host, link, name)) for name in names)
+    return speed, width
+
+
+def wanted(host, link):
+    return rate_of(host, link, TARGETS)
 
 
 def bytes_at(*ends):
@@ -146,6 +155,12 @@ def bytes_at(*ends):
 def sessions(host, link):
     """What another number of would mean that a program had noticed."""
     return [link_file(host, link, name) for name in ("readied", "trained", "state")]
+
+
+def from_the_most(lab, host, link):
+    """All links at the most, and then following their traffic again: what this link has run at since."""
+    with steps.at_the_most(lab):
+        return Changes(host, link)
 
 
 def needs_huge_pages(host):
@@ -165,9 +180,7 @@ def follows(bench):
     with vfs(bench, 1) as (lab, a, b):
         needs_huge_pages(a.host)
         before = [sessions(side.host, 0) for side in (a, b)]
-        changes = Changes(a.host, 0)
-        for side in (a, b):
-            power(side.host, 0, "auto")
+        changes = from_the_most(lab, a.host, 0)
         until("the slowest", lambda: changes.rates()[-1:] == STEPS[-1:], 60)
         if changes.rates() != [(4, 8), *STEPS]:
             raise Mismatch(f"not step by step: {changes.all()}")
@@ -175,7 +188,7 @@ def follows(bench):
         if any(later - when < 1.5 for when, later in zip(times, times[1:])):
             raise Mismatch(f"not one after the other: {changes.all()}")
         # The link is what the slower end wants; the other one comes to the same.
-        until("what either end wants", lambda: all(targets(side.host) == ["1", "1"] for side in (a, b)))
+        until("what either end wants", lambda: all(wanted(side.host, 0) == (1, 1) for side in (a, b)))
         named(diagnose(a.host), "link-saves-power", "note", "gen1 x1", "gen4 x8", "performance")
         idle = len(changes.all())
         # Since the reset of either, which was not at the same time.
@@ -200,6 +213,8 @@ def follows(bench):
             power(side.host, 0, "performance")
         until("the most", lambda: changes.rates()[-1] == (4, 8), 10)
         changes.end()
+        for side in (a, b):
+            power(side.host, 0, "auto")
         if [sessions(side.host, 0) for side in (a, b)] != before:
             raise Mismatch("a program has noticed more than the speed")
 
@@ -207,6 +222,12 @@ def follows(bench):
 @test("N-8: routes avoid a link that saves power, nothing is reset for that, and they come back to one that does not")
 def routes(bench):
     lab = bench.shape("figure-5", figure_5())
+    # But for one link: routes do not avoid one that is as slow as all others.
+    with steps.at_the_most(lab):
+        avoid_a_slow_link(lab)
+
+
+def avoid_a_slow_link(lab):
     hosts = list(lab.hosts.values())
     n2, n3, _ = hosts
     found = settled(hosts, 2, 3)
@@ -240,6 +261,81 @@ def routes(bench):
     power(n3, 2, "performance")
     until("the direct route again", direct(True))
     settled(hosts, 2, 3)
+
+
+@test("N-8: links follow their traffic from the start, unless the parameter says otherwise, and what is sent over "
+      "idle ones is whole")
+def from_the_start(bench):
+    lab = bench.shape("figure-5", figure_5())
+    n2, n3, _ = hosts = list(lab.hosts.values())
+    for parameters, word in ((["link_power=0"], "performance"), ([], "auto")):
+        n2.rmmod()
+        n2.insmod(*parameters)
+        said = n2.out(f"cat {PORT}/link*/power").split()
+        if not said or set(said) != {word}:
+            raise Mismatch(f"with {parameters}: {said}")
+    settled(hosts, 2, 3)
+    until("the slowest", lambda: all(rate_of(*end) == STEPS[-1] for end in ((n2, 0), (n2, 2), (n3, 2))), 60)
+    before = sessions(n2, 2), sessions(n3, 2)
+
+    def counted():
+        return [int(link_file(host, 2, name)) for host, name in ((n2, "bytes_out"), (n3, "bytes_in"))]
+
+    was, size = counted(), 3_000_000
+    steps.carry(lab, "n2", "n3", size, "idle", 8, ("--link", 2))
+    # The channel is closed, perhaps before the timer has looked at it once.
+    until("all of it is counted", lambda: all(now - one >= size for one, now in zip(was, counted())), 10)
+    if (sessions(n2, 2), sessions(n3, 2)) != before:
+        raise Mismatch("a link that was idle is not what it was")
+
+
+@test("N-8: a link busy with a channel or a queue pair, of whose data no call of the kernel tells, is not idle, and "
+      "gets fast at once")
+def mapped(bench):
+    lab = bench.shape("figure-5", figure_5())
+    n2, n3, n4 = hosts = list(lab.hosts.values())
+    settled(hosts, 2, 3)
+    ends = (n2, 0), (n4, 2)
+    # Load is reckoned by what the link is: of the slowest a program fills more than enough.
+    limit(lab, "n2:0", STEPS[-1])
+    try:
+        for way in (f"channel 0 {SERVICE} polled", f"qp 0 {SERVICE} polled 1"):
+            busy(n2, n4, n3, way, ends)
+    finally:
+        limit(lab, "n2:0", (4, 8))
+
+
+def bandwidths(watch):
+    return [width << speed for speed, width in watch.rates()]
+
+
+def busy(n2, n4, n3, way, ends):
+    """A program at n2 sends to one at n4 all it can; the link to n3 is idle."""
+    until("the least is wanted", lambda: all(wanted(*end) == STEPS[-1] for end in ends), 60)
+    serving = n4.start_job(f"{ways.PROGRAM} serve {way}")
+    serving.expect("^listening", 60)
+    watches = [Changes(host, link, STEPS[-1], TARGETS) for host, link in ends]
+    # By the CPU: long messages of queue pairs are for the DMA engine, which the port sees.
+    sending = n2.start_job(f"exec {ways.PROGRAM} run {way} stream:16384:{1 << 40}")
+    until("wanted fast", lambda: all(watch.rates()[-1] != STEPS[-1] for watch in watches), 20)
+    # While an idle link goes down two steps the busy one is not wanted slower.
+    for host in (n2, n3):
+        power(host, 2, "performance")
+    until("the most of the idle link", lambda: rate_of(n2, 2) == (4, 8), 20)
+    for host in (n2, n3):
+        power(host, 2, "auto")
+    until("two steps of the idle link", lambda: rate_of(n2, 2) in STEPS[1:], 60)
+    fast = [bandwidths(watch) for watch in watches]
+    for watch, rates in zip(watches, fast):
+        if rates != sorted(rates):
+            raise Mismatch(f"{way}: wanted slower while it carries: {watch.all()}")
+    sending.kill(9)
+    sending.wait(30)
+    until("slower again", lambda: all(bandwidths(watch)[-1] < rates[-1] for watch, rates in zip(watches, fast)), 60)
+    for watch in watches:
+        watch.end()
+    serving.kill(9)
+    serving.wait(30)
 
 
 def two_ways():
@@ -291,7 +387,8 @@ def switches(bench):
     limit(lab, "s1:4", (4, 8))
     lab.fabric.link("up", "s1:5")
     lab.fabric.call("link", "set", "s1:4", "--power", "performance")
-    until("the most", lambda: rates()[-1] == (4, 8), 10)
+    # Perhaps by the limit alone: what a full link is wanted to be is the most.
+    until("the most", lambda: "s1:4 ==== gen4 x8 ==== s2:4" in lab.fabric.call("status").stdout, 10)
     until("the fast cable again", by("s1:4"))
     settled([a.host, b.host], 1, 4)
     if (sessions(a.host, 0), sessions(b.host, 0)) != before:

@@ -17,6 +17,35 @@ def two_apart(bench):
     return bench.shape("two apart", shape.link("h1:0", "s1:0").link("s1:1", "s2:0").link("s2:1", "h2:0"))
 
 
+LINKS = "/sys/class/weft/weft*/device/link[0-9]*"
+# Each link that is up runs at the most that it can.
+FAST = f"""for link in {LINKS}; do
+    [ ! -e $link/power ] || [ "$(cat $link/speed)" = 0 ] ||
+        [ "$(cat $link/speed) $(cat $link/width)" = "$(cat $link/max_speed) $(cat $link/max_width)" ] || exit 1
+done"""
+
+
+def powers(host, word):
+    """What all links of a host follow from now on."""
+    host.run(f"for file in {LINKS}/power; do [ ! -e $file ] || echo {word} >$file || exit; done")
+
+
+@contextlib.contextmanager
+def at_the_most(lab):
+    """No link follows its traffic meanwhile: for what is about speeds, or routes that others' would change."""
+    hosts = lab.hosts.values()
+    for host in hosts:
+        powers(host, "performance")
+    for host in hosts:
+        host.until(f"({FAST})", 20)
+    try:
+        yield
+    finally:
+        for host in hosts:
+            if host.alive and not host.run("test -d /sys/module/weft", status=None).status:
+                powers(host, "auto")
+
+
 def meet(others):
     """Has hosts connect to others, by hardware id, if only to be refused: links over routes lead there then, and
     stay."""

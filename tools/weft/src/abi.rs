@@ -463,6 +463,7 @@ pub struct weft_chan_user {
     pub consumed: __u64,
     pub produced: __u64,
     pub credit_wanted: __u64,
+    pub bulk: __u64,
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]

@@ -139,7 +139,7 @@ impl Sender {
             Err(SendError::Finished) => return Err(Error::Finished),
             Err(SendError::Corrupt(fault)) => return Err(self.shared.fault(fault)),
         }
-        self.shared.tell_produced(self.ring.produced());
+        self.shared.tell_sent(self.ring.produced(), self.ring.bulk());
         self.want(0);
         if self.ring.needs_kick(&self.shared.area, &self.shared.window) {
             self.shared.kick()?;

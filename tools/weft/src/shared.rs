@@ -130,7 +130,8 @@ impl Shared {
         self.user.store64(offset_of!(weft_chan_user, consumed), consumed);
     }
 
-    pub fn tell_produced(&self, produced: u64) {
+    pub fn tell_sent(&self, produced: u64, bulk: u64) {
+        self.user.store64(offset_of!(weft_chan_user, bulk), bulk);
         self.user.store64(offset_of!(weft_chan_user, produced), produced);
     }
 

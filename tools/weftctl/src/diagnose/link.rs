@@ -139,14 +139,17 @@ fn alone(at: &Place, link: &Link, ready: usize) -> Option<Finding> {
     )
 }
 
-/// What keeps a link that is ready from being good.
-/// Slow because this end has it follow its traffic, and wants it no faster now.
+/// Slow because this end has it follow its traffic, and wants it no faster now. The other end, which sees the same,
+/// may be a step ahead: half as fast.
 fn is_as_wanted(link: &Link) -> bool {
+    let rate = |speed: u64, width: u64| width << speed.min(8);
+    let wanted = link.target_speed.zip(link.target_width);
     link.power.as_deref() == Some("auto")
-        && link.target_speed.is_some_and(|target| link.speed >= target)
-        && link.target_width.is_some_and(|target| link.width >= target)
+        && wanted
+            .is_some_and(|(speed, width)| 2 * rate(link.speed, link.width) >= rate(speed, width))
 }
 
+/// What keeps a link that is ready from being good.
 fn running(at: &Place, link: &Link) -> Vec<Finding> {
     let mut found = Vec::new();
     // What is on the way of a route is not this host's.
