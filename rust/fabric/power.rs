@@ -51,6 +51,16 @@ pub(crate) struct Aimed {
     pub(crate) target: Option<Rate>,
 }
 
+/// Returns how many bytes a port can have sent in so many milliseconds by any of its links to neighbours.
+fn carried_at_most(port: &dyn Port, ms: u64) -> u64 {
+    let most = (0..port.links()).filter_map(|link| {
+        let status = port.link_status(link);
+        rate(status.max_speed, status.max_width)
+    });
+    let most = most.map(|rate| rate.carries(ms));
+    most.max().unwrap_or(0)
+}
+
 /// Returns a sample of a link that is up, if the port counts its traffic.
 fn seen(port: &dyn Port, link: usize) -> Option<Seen> {
     let status = port.link_status(link);
@@ -100,7 +110,8 @@ impl Power {
     }
 
     /// Tells the port what the users of `client` have stored by the windows of `links`, if it has to be told.
-    /// More often than samples are taken: each sample has its part.
+    /// More often than samples are taken: each sample has its part. Programs say what they have stored, so it is
+    /// told no more than could have left the port.
     pub(super) fn tell(
         &self,
         port: &dyn Port,
@@ -112,20 +123,23 @@ impl Power {
             return;
         };
         // Only the timer calls this, and no two runs of it at a time.
-        if now.saturating_sub(self.told.load(Relaxed)) < TELL_MS {
+        let ms = now.saturating_sub(self.told.load(Relaxed));
+        if ms < TELL_MS {
             return;
         }
         self.told.store(now, Relaxed);
         for link in links.filter(|link| !port.loopback_links().contains(link)) {
             let stored = client.take_stored(port, link);
             if stored != 0 {
-                rates.tell_stored(link, stored);
+                rates.tell_stored(link, stored.min(carried_at_most(port, ms)));
             }
         }
     }
 
     /// Samples the links that are due. Returns in how many milliseconds it wants to be called again.
     pub(super) fn sample(&self, port: &dyn Port, now: u64) -> Option<u64> {
+        // Without counts there is nothing to sample.
+        port.rates()?;
         let mut links = self.links.lock();
         let watched = links.iter_mut().enumerate().take(port.links());
         let due = watched

@@ -79,6 +79,8 @@ impl PerLink {
     /// Begins a session. Called with the link locked.
     pub(super) fn begin(&self) {
         self.session.fetch_add(1, Relaxed);
+        // What was sent in the session before may have gone to another peer.
+        self.sent.store(0, Relaxed);
         *self.rests.lock() = false;
     }
 

@@ -41,7 +41,7 @@ impl Rates for WeftPort {
     }
 
     fn tell_stored(&self, link: usize, bytes: u64) {
-        // More than this no link carries before it is told again.
+        // Of what is more, which takes a gen6 x32 link 60 ms, the rest is not counted: it is full anyway.
         let kib = bytes.div_ceil(1 << 10).min(MOST_KIB) as u32;
         let what = place(link as u32, ext::WEFT_STORED_SLOT) | place(kib, ext::WEFT_STORED_KIB);
         self.chip.regs.write32(ext::WEFT_R_STORED as usize, what);

@@ -50,6 +50,11 @@ impl Rate {
         (LANE << speed) * u64::from(self.width.max(1))
     }
 
+    /// Returns how many bytes a link of this rate carries in so many milliseconds at the most.
+    pub fn carries(&self, ms: u64) -> u64 {
+        self.bytes().saturating_mul(ms) / 1000
+    }
+
     /// Returns the next slower rate, if there is one.
     fn slower(self) -> Option<Self> {
         match self {

@@ -58,6 +58,8 @@ impl Worker {
         }
         core.watch = Watch::new();
         core.hold = Hold::new();
+        // What the session before has stored may have gone to another peer.
+        self.stored.store(0, Relaxed);
         self.resume(&mut core);
     }
 

@@ -334,6 +334,7 @@ fn n_8_a_link_follows_its_traffic_down_and_up() {
     let full = percent(policy.rate(), 95);
     assert_eq!(sample(&mut policy, full), Some(GEN3_X8));
     assert_eq!(sample(&mut policy, percent(GEN3_X8, 100)), None);
+    assert_eq!(percent(GEN3_X8, 100), GEN3_X8.carries(SAMPLE_MS));
     // And never slower than is wanted of it.
     let mut policy = Policy::new(GEN3_X8, Rate { speed: 3, width: 2 });
     for _ in 0..100 {
