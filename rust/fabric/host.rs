@@ -5,7 +5,7 @@
 use super::{keyring::Keyring, Client, PortGuard};
 use crate::{
     hw::{Aim, LinkStatus, Port},
-    proto::{link::State, mr::due::Due, reach::Use, wire::Message},
+    proto::{link::State, mr::due::Due, nm::power::Rate, reach::Use, wire::Message},
 };
 use kernel::{device::Device, fmt::Arguments, prelude::*, sync::aref::ARef};
 
@@ -84,6 +84,10 @@ pub(crate) trait ManagerHost: Host {
 
     /// Returns the hardware id of the neighbour on `link`, while known.
     fn peer_hwid(&self, port: &dyn Port, link: usize) -> Option<u64>;
+
+    /// Returns the rate that `link` has when neither end saves power, if it follows its traffic. Takes no lock but
+    /// that of the policies.
+    fn free_rate(&self, link: usize) -> Option<Rate>;
 
     /// Schedules the multi-root management as `due` says.
     fn manage_hierarchies(&self, due: Due);

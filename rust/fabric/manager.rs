@@ -332,8 +332,9 @@ impl Manager {
             manager: self,
         };
         let now = clock::now_ms();
+        let at_scale = machine.large().is_some();
         for link in 0..port.links() {
-            let there = neighbours.look(node, port, router, link);
+            let there = neighbours.look(node, port, router, link, at_scale);
             machine.port(now, link as u8, there, &mut means);
         }
         let mut message = [0; MBOX_BYTES];

@@ -13,7 +13,8 @@
 //!
 //! # Locks
 //!
-//! `Power::links` is taken with nothing else locked; the port's own locks nest in it.
+//! `Power::links` is innermost but for the port's own locks, which nest in it. Of the others it is taken inside that
+//! of the manager alone.
 
 use super::Client;
 use crate::{
@@ -167,6 +168,11 @@ impl Power {
         governor.set(auto);
         aim(governor, before, port, link);
         Ok(())
+    }
+
+    /// Returns the rate that a link has when neither end saves power, if it follows its traffic.
+    pub(super) fn free(&self, link: usize) -> Option<Rate> {
+        self.links.lock().get(link)?.free()
     }
 
     /// Returns the state of the policy of a link. `None`: the link cannot follow its traffic.

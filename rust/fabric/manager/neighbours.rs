@@ -43,13 +43,15 @@ impl Neighbours {
         self.excluded = links;
     }
 
-    /// Returns the neighbour at `link` now.
+    /// Returns the neighbour at `link` now. At scale routes move while they are in use: those links that save power
+    /// count as what they are otherwise (Documentation/manager.rst, "Power").
     pub(super) fn look(
         &mut self,
         node: &dyn ManagerHost,
         port: &dyn Port,
         router: &dyn Router,
         link: usize,
+        at_scale: bool,
     ) -> port::Port {
         let status = port.link_status(link);
         self.asking &= !(1 << link);
@@ -61,10 +63,14 @@ impl Neighbours {
         if peer == 0 {
             return port::Port::NONE;
         }
+        let free = at_scale.then(|| node.free_rate(link)).flatten();
+        let number = |is: u32| is.try_into().unwrap_or(u8::MAX);
+        let is = || (number(status.speed), number(status.width));
+        let (speed, width) = free.map_or_else(is, |rate| (rate.speed, rate.width));
         port::Port {
             peer,
-            speed: status.speed.try_into().unwrap_or(u8::MAX),
-            width: status.width.try_into().unwrap_or(u8::MAX),
+            speed,
+            width,
             excluded: self.excluded & 1 << link != 0,
         }
     }

@@ -10,7 +10,7 @@ use crate::{
         Client, Manager, PortGuard, Role, View,
     },
     hw::{Aim, Port},
-    proto::{mr::due::Due, reach::Use},
+    proto::{mr::due::Due, nm::power::Rate, reach::Use},
 };
 use kernel::{device::Device, fmt::Arguments, prelude::*, sync::aref::ARef};
 
@@ -48,6 +48,10 @@ impl ManagerHost for Node {
 
     fn peer_hwid(&self, port: &dyn Port, link: usize) -> Option<u64> {
         self.peer_hwid(port, link)
+    }
+
+    fn free_rate(&self, link: usize) -> Option<Rate> {
+        self.power.free(link)
     }
 
     fn manage_hierarchies(&self, due: Due) {

@@ -195,6 +195,10 @@ struct Watch {
     /// The last observation, and its time.
     seen: Seen,
     since: u64,
+    /// See [`Governor::free`].
+    free: Rate,
+    /// This end wanted the fastest rate when it took the last sample.
+    at_most: bool,
 }
 
 /// One end of a link: whether its rate is to follow the traffic, and the rate that it should have then.
@@ -224,6 +228,13 @@ impl Governor {
         Some(watch.policy.rate()).filter(|rate| *rate != watch.seen.most)
     }
 
+    /// Returns the rate of the link when neither end saves power, as far as this end has seen: what it can, or
+    /// what an administrator, or something between the ends, lets it. `None`: the link does not follow its
+    /// traffic, or is down.
+    pub fn free(&self) -> Option<Rate> {
+        Some(self.watch.as_ref()?.free)
+    }
+
     /// Returns when the next sample is due; `None`: there is nothing to sample.
     pub fn due(&self) -> Option<u64> {
         Some(self.watch.as_ref()?.since.saturating_add(SAMPLE_MS))
@@ -244,6 +255,8 @@ impl Governor {
                 policy,
                 seen,
                 since: now,
+                free: seen.is,
+                at_most: false,
             });
             return;
         };
@@ -254,9 +267,17 @@ impl Governor {
         // The busier direction decides the rate. It is the same one at the other end.
         let moved = seen.carried.iter().zip(&watch.seen.carried);
         let bytes = moved.map(|(now, before)| now.saturating_sub(*before));
+        let at_most = watch.policy.rate() == seen.most;
         watch.policy.sample(bytes.max().unwrap_or(0), ms, seen.is);
+        // The other end may be a step ahead while there is little traffic, or go up a sample later.
+        let still = watch.policy.low == 0 && watch.policy.rate() == seen.most;
+        let is_kept = at_most && watch.at_most && still;
+        if seen.is.bytes() > watch.free.bytes() || is_kept {
+            watch.free = seen.is;
+        }
         watch.seen = seen;
         watch.since = now;
+        watch.at_most = at_most;
     }
 }
 

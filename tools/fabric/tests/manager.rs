@@ -506,6 +506,32 @@ fn n_8_routes_avoid_a_link_between_switches_that_saves_power_and_come_back() {
 }
 
 #[test]
+fn n_8_at_scale_routes_heed_what_the_administrator_allows_and_not_what_saves_power() {
+    let mut fabric = Fabric::new();
+    fabric.until("a master and all routes", |f| f.settled(11));
+    fabric.daemon.json(&["link", "set", "s1:4", "--speed", "4", "--power", "auto"]);
+    let by = |f: &Fabric, out: &str| f.walk("h1", "h4")["hops"][1]["from"] == out;
+    let rate = |f: &Fabric| {
+        let link = &f.daemon.json(&["status"])["links"][4];
+        assert_eq!(link["ends"], json!(["s1:4", "s2:7"]));
+        link["width"].as_u64().unwrap() << link["speed"].as_u64().unwrap()
+    };
+    // The other way is gen3 x8.
+    fabric.until("a link that is slow for want of traffic", |f| rate(f) < 8 << 3);
+    fabric.hosts.get_mut("h3").unwrap().manager.set_limit(3);
+    fabric.until("all hosts at scale, by what could be the faster way", |f| {
+        f.at_scale(11) && by(f, "s1:4")
+    });
+    fabric.until("the slowest", |f| {
+        assert!(by(f, "s1:4"), "a route has moved");
+        rate(f) == 1 << 1
+    });
+    fabric.daemon.json(&["link", "set", "s1:4", "--speed", "2"]);
+    fabric.until("the faster way", |f| by(f, "s1:5"));
+    fabric.check_routes();
+}
+
+#[test]
 fn n_6_an_administrators_word_on_a_virtual_plane_stands() {
     let mut fabric = Fabric::empty(FABRIC, 2);
     fabric.daemon.json(&["vp", "set", "s1:0", "0", "9"]);

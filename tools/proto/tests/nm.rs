@@ -439,6 +439,62 @@ fn n_8_an_end_goes_by_its_samples_and_begins_at_the_most_when_the_link_comes_up(
     assert_eq!((governor.due(), governor.target()), (None, None));
 }
 
+#[test]
+fn n_8_an_end_knows_what_a_link_is_when_neither_end_saves_power() {
+    let mut seen = Seen {
+        most: GEN3_X8,
+        is: GEN3_X8,
+        trained: 1,
+        carried: [0; 2],
+    };
+    let mut governor = Governor::default();
+    assert_eq!(governor.free(), None);
+    governor.set(true);
+    let mut now = 0;
+    // So many samples with so many percent of load, over a link that is no faster than `limit`; half as fast with `ahead`.
+    let mut run = |governor: &mut Governor, samples: u32, load: u64, limit: Rate, ahead: bool| {
+        for _ in 0..samples {
+            now += SAMPLE_MS;
+            seen.is = governor.target().unwrap_or(seen.most);
+            if seen.is.bytes() > limit.bytes() {
+                seen.is = limit;
+            }
+            if ahead && seen.is.width > 1 {
+                seen.is.width /= 2;
+            }
+            seen.carried[1] += percent(seen.is, load);
+            governor.look(now, Some(seen));
+        }
+    };
+    // Whether the other end is a step ahead or not: down to the bottom, up for a load, and down again.
+    for ahead in [true, false] {
+        run(&mut governor, 1, 0, GEN3_X8, false);
+        run(&mut governor, 6 * PATIENCE, 0, GEN3_X8, ahead);
+        assert_eq!(
+            (governor.target(), governor.free()),
+            (Some(LEAST), Some(GEN3_X8))
+        );
+        run(&mut governor, 1, 95, GEN3_X8, ahead);
+        assert_eq!((governor.target(), governor.free()), (None, Some(GEN3_X8)));
+        governor.set(false);
+        assert_eq!(governor.free(), None);
+        governor.set(true);
+    }
+    // An administrator lets it be no more than this, and then more: seen when there is traffic.
+    let limit = Rate { speed: 2, width: 4 };
+    run(&mut governor, 2, 50, GEN3_X8, false);
+    assert_eq!(governor.free(), Some(GEN3_X8));
+    run(&mut governor, 1, 50, limit, false);
+    assert_eq!(governor.free(), Some(limit));
+    run(&mut governor, 6 * PATIENCE, 0, limit, false);
+    assert_eq!(
+        (governor.target(), governor.free()),
+        (Some(LEAST), Some(limit))
+    );
+    run(&mut governor, 2, 95, GEN3_X8, false);
+    assert_eq!(governor.free(), Some(GEN3_X8));
+}
+
 proptest! {
     /// Whatever the traffic is: a step down is behind a whole wait of little traffic, and a link that is full is
     /// the fastest with the next sample.

@@ -54,13 +54,18 @@ impl Fabric {
         let now = self.now_ms();
         let mut due = Due::new();
         for node in self.firmware_nodes() {
-            for number in 0..self.topology.ports(node).min(PORTS as u8) {
-                let port = self.firmware_port(End { node, port: number });
-                let actions = self.firmware_mut(node).map(|f| f.port(now, number, port));
-                self.carry_out(node, actions.unwrap_or_default(), &mut due);
-            }
+            self.tell_ports(node, now, &mut due);
         }
         self.deliver_due(due);
+    }
+
+    /// Tells the firmware of a node how its ports are.
+    fn tell_ports(&mut self, node: Node, now: u64, due: &mut Due) {
+        for number in 0..self.topology.ports(node).min(PORTS as u8) {
+            let port = self.firmware_port(End { node, port: number });
+            let actions = self.firmware_mut(node).map(|f| f.port(now, number, port));
+            self.carry_out(node, actions.unwrap_or_default(), due);
+        }
     }
 
     /// A message of a host for the switch at its link, if there is one that reads it.
@@ -149,7 +154,11 @@ impl Fabric {
         let (Some(far), Some((trunk, _))) = (self.far_end(end), self.topology.trunk_at(end)) else {
             return Port::NONE;
         };
-        let [(speed, width), _] = self.trunk_rates(trunk);
+        // At scale routes move while they are in use, and do not for links that save power.
+        let (speed, width) = match self.firmware(end.node).is_some_and(Firmware::is_large) {
+            true => self.trunk_free(trunk),
+            false => self.trunk_rates(trunk)[0],
+        };
         Port { peer: self.hwid_of(far.node), speed, width, excluded: false }
     }
 
@@ -159,12 +168,17 @@ impl Fabric {
             let Some(mut firmware) = self.firmware_slot(node).and_then(Option::take) else {
                 continue;
             };
+            let was_large = firmware.is_large();
             let mut around = Around { fabric: self, node };
             let actions = firmware.receive(now, port, &data, &mut around);
+            let has_grown = firmware.is_large() && !was_large;
             if let Some(slot) = self.firmware_slot(node) {
                 *slot = Some(firmware);
             }
             self.carry_out(node, actions, &mut due);
+            if has_grown {
+                self.tell_ports(node, now, &mut due);
+            }
         }
     }
 

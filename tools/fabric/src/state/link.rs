@@ -150,6 +150,11 @@ impl Fabric {
         [(speed, lanes(width)), self.most(&trunk.cables)]
     }
 
+    /// Rate that a trunk has when no end of it saves power.
+    pub(super) fn trunk_free(&self, trunk: usize) -> (u8, u8) {
+        self.rate(&self.topology.trunks[trunk].cables, std::iter::empty())
+    }
+
     fn most(&self, cables: &[usize]) -> (u8, u8) {
         let cables = || cables.iter().map(|&c| &self.topology.cables[c]);
         let least = |of: fn(&Cable) -> u8| cables().map(of).min().unwrap_or(0);
