@@ -90,7 +90,8 @@ impl World {
     /// Sends, or gives the credit that it waits for.
     fn send(&mut self, len: usize) -> Result<(), u64> {
         let payload = Self::payload(self.number, len);
-        let cell = self.shape.cell_at(self.sender.produced());
+        let (cells, bulk) = (self.sender.produced(), self.sender.bulk());
+        let cell = self.shape.cell_at(cells);
         let log = self.at_receiver.log.borrow().len();
         // As programs send it, or in pieces, as clients in the kernel do.
         let (here, there) = (&self.at_sender, To(&self.at_receiver));
@@ -116,6 +117,13 @@ impl World {
             }
             other => assert_eq!(other, Ok(())),
         }
+        // By these two the link is known to be busy: what is stored is in one or the other.
+        let stores = stored.iter().filter(|e| matches!(e, Event::Store(..)));
+        let counted = 64 * (self.sender.produced() - cells) + self.sender.bulk() - bulk;
+        assert!(
+            8 * stores.count() as u64 <= counted,
+            "{counted} are counted"
+        );
         // Wherever something was stored there must be nothing that still is to be read.
         let mut ranges: Vec<Range<usize>> = vec![];
         for event in stored {
