@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 use kernel::{
     bindings,
     device::Device,
+    ffi::{c_long, c_void},
     pci,
     prelude::*,
     str::{CStrExt, CString},
@@ -91,11 +92,21 @@ impl VirtFn {
         if self.try_lock().is_none() {
             return Err(EAGAIN);
         }
-        // SAFETY: The device is held.
-        match unsafe { bindings::device_attach(&raw mut (*self.raw()).dev) } {
+        // A worker does it: probing creates threads, which fails in a task that a signal is about to end. The function
+        // would be left without a driver.
+        // SAFETY: The device is held until the call has ended; the worker takes it for what it is.
+        let attached = unsafe {
+            bindings::work_on_cpu_key(
+                bindings::wq_misc_consts_WORK_CPU_UNBOUND as i32,
+                Some(attach),
+                (&raw mut (*self.raw()).dev).cast(),
+                kernel::static_lock_class!().as_ptr(),
+            )
+        };
+        match attached {
             1 => Ok(()),
             0 => Err(ENODEV),
-            errno => Err(Error::from_errno(errno)),
+            errno => Err(i32::try_from(errno).map_or(EINVAL, Error::from_errno)),
         }
     }
 
@@ -120,6 +131,16 @@ impl Drop for VirtFn {
         // SAFETY: The reference is ours.
         unsafe { bindings::pci_dev_put(self.raw()) }
     }
+}
+
+/// Has a driver take the device `dev`, as `device_attach()`, `include/linux/device.h`.
+///
+/// # Safety
+///
+/// `dev` is a `struct device`, held for the duration of the call.
+unsafe extern "C" fn attach(dev: *mut c_void) -> c_long {
+    // SAFETY: By the requirements of this function.
+    unsafe { bindings::device_attach(dev.cast()) as c_long }
 }
 
 /// A virtual function whose device lock is held.
