@@ -1286,4 +1286,12 @@ fn n_8_a_link_that_saves_power_is_no_fault() {
     // The other end may be a step ahead.
     saving(&mut snapshot).width = 1;
     assert!(!is_wrong(&diagnose(&snapshot)), "a step");
+    // A second function has the same link, and no say in its speed.
+    let slow = link(&mut snapshot);
+    (slow.power, slow.target_speed, slow.target_width) = (None, None, None);
+    let is_said = |s: &Snapshot| diagnose(s).iter().any(|finding| finding.id == "slow-link");
+    assert!(is_said(&snapshot), "the first function");
+    let address = &mut snapshot.functions[0].address;
+    *address = address.replace(".0", ".1");
+    assert!(!is_said(&snapshot), "a second function");
 }

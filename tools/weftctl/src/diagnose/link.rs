@@ -10,14 +10,15 @@ const OVERDUE_MS: u64 = 1000;
 
 pub fn check(function: &Function, port: &Port) -> Vec<Finding> {
     let ready = port.links.iter().filter(|link| link.state == "ready").count();
+    let is_first = function.address.ends_with(".0");
     let mut found = Vec::new();
     for link in &port.links {
         let at = || Place::link(&function.address, link.number);
         match (link.state.as_str(), function.family) {
             // Its links are always up, and lead to any peer that may come.
-            ("ready", _) => found.extend(running(&at(), link)),
+            ("ready", _) => found.extend(running(&at(), link, is_first)),
             (_, Family::Ivshmem) => found.extend(alone(&at(), link, ready)),
-            ("switch", _) => found.extend(running(&at(), link)),
+            ("switch", _) => found.extend(running(&at(), link, is_first)),
             ("down", _) if link.lid.is_some() => found.push(no_route(&at(), link)),
             ("down", _) if link.is_unplugged() => {}
             ("down", _) => found.push(down(&at(), link)),
@@ -150,10 +151,12 @@ fn is_as_wanted(link: &Link) -> bool {
 }
 
 /// What keeps a link that is ready from being good.
-fn running(at: &Place, link: &Link) -> Vec<Finding> {
+fn running(at: &Place, link: &Link, is_first: bool) -> Vec<Finding> {
     let mut found = Vec::new();
     // What is on the way of a route is not this host's.
     let most = link.max_speed.zip(link.max_width).filter(|_| link.lid.is_none());
+    // A link is shared by the functions of an endpoint, and its speed is said of the first one, which sets it.
+    let most = most.filter(|_| link.power.is_some() || is_first);
     if let Some((speed, width)) = most {
         if link.speed < speed || link.width < width {
             let what =
