@@ -535,7 +535,7 @@ impl node::Effects for Means<'_> {
         text: &[u8],
         from: u64,
         change: &[u8],
-        any: &dyn Fn(&dyn Fn(u64) -> bool) -> bool,
+        any: &node::AnyNode<'_>,
         to: &mut [u8],
     ) -> Result<Option<usize>, Taken> {
         relocations::amended(text, from, change, any, to)

@@ -36,8 +36,8 @@ impl<'a> Out<'a> {
         Self { to, at: 0 }
     }
 
-    /// Returns its length in bytes.
-    pub fn len(&self) -> usize {
+    /// Returns how many bytes are written.
+    pub fn written(&self) -> usize {
         self.at
     }
 

@@ -8,7 +8,7 @@ use crate::{
     hw::{identity_map, Port},
     proto::{
         mr::assignment,
-        nm::{assignments::MAX_ASSIGNMENTS, message::Taken},
+        nm::{assignments::MAX_ASSIGNMENTS, message::Taken, node::AnyNode},
         pair::number_of,
         relocation::lines::{self, Around, Move, Party, Refusal, Request, Stage, REQUEST_BYTES},
     },
@@ -184,7 +184,7 @@ pub(super) fn amended(
     text: &[u8],
     from: u64,
     change: &[u8],
-    any: &dyn Fn(&dyn Fn(u64) -> bool) -> bool,
+    any: &AnyNode<'_>,
     to: &mut [u8],
 ) -> Result<Option<usize>, Taken> {
     let request = Request::parse(change).ok_or(Taken::Bad)?;

@@ -169,7 +169,7 @@ pub fn annotate(
     let all = seen.iter().map(Seen::bytes).sum::<usize>();
     let mut over = all.saturating_sub(room);
     for one in seen {
-        let before = out.len();
+        let before = out.written();
         if over > 0 && !there(one.hwid) {
             over = over.saturating_sub(one.bytes());
         } else if one.write(&mut out).is_none() {
@@ -178,7 +178,7 @@ pub fn annotate(
             break;
         }
     }
-    Some(out.len())
+    Some(out.written())
 }
 
 /// Iterates over the assignments of a valid text, with their line numbers.

@@ -96,6 +96,9 @@ pub enum Role {
     Standby,
 }
 
+/// Returns whether any node that answers, by its hardware id, is what the caller asks for.
+pub type AnyNode<'a> = dyn Fn(&dyn Fn(u64) -> bool) -> bool + 'a;
+
 /// The actions of the machine.
 pub trait Effects: table::Effects + Mac {
     /// Sends to the neighbour at `port`; the message may get lost.
@@ -106,14 +109,14 @@ pub trait Effects: table::Effects + Mac {
     fn lid(&mut self, lid: u32);
     /// Called when the assignments have changed.
     fn assignments(&mut self, version: u32);
-    /// Writes the assignments `text` to `to`, with a change for which the host `from` asks; `any` returns whether any
-    /// node that answers is such a one. Returns the length in bytes; `None` if they say so already.
+    /// Writes the assignments `text` to `to`, with a change for which the host `from` asks. Returns
+    /// the length in bytes; `None` if they say so already.
     fn amend(
         &mut self,
         _text: &[u8],
         _from: u64,
         _change: &[u8],
-        _any: &dyn Fn(&dyn Fn(u64) -> bool) -> bool,
+        _any: &AnyNode<'_>,
         _to: &mut [u8],
     ) -> Result<Option<usize>, Taken> {
         Err(Taken::Bad)

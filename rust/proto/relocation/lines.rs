@@ -381,7 +381,7 @@ fn amend_with(
     if now.stage != Stage::Closed {
         now.write(&mut out).ok_or(Refusal::Full)?;
     }
-    Ok(out.len())
+    Ok(out.written())
 }
 
 fn carry(out: &mut Out<'_>, function: u64, id: u64) -> Option<()> {
@@ -407,7 +407,7 @@ pub fn keep(before: &[u8], text: &[u8], to: &mut [u8]) -> Option<usize> {
             out.end_line()?;
         }
     }
-    Some(out.len())
+    Some(out.written())
 }
 
 fn is_any(text: &[u8]) -> bool {

@@ -13,7 +13,7 @@ use weft_proto::nm::{
     member::Member,
     message::{Message, Taken},
     modes::{self, Modes, MAGICS},
-    node::{Effects, Node, Role, There, TICK_MS},
+    node::{AnyNode, Effects, Node, Role, There, TICK_MS},
     packet::{Direction, Packet, MAX_BYTES, MAX_PAYLOAD},
     path::Path,
     port::{Port, PORTS},
@@ -87,7 +87,7 @@ impl Effects for Host {
         text: &[u8],
         from: u64,
         change: &[u8],
-        any: &dyn Fn(&dyn Fn(u64) -> bool) -> bool,
+        any: &AnyNode<'_>,
         to: &mut [u8],
     ) -> Result<Option<usize>, Taken> {
         let hosts = RefCell::new(Vec::new());

@@ -224,7 +224,7 @@ fn a_host_moves_one_function_at_a_time_and_its_own_whatever_others_want() {
         .ask(Party::Source, &at(Stage::Asked), false)
         .expect("asked");
     let number = next_number(&asked.text);
-    for source in [SOURCE ^ 1 << 58, TARGET] {
+    for source in [SOURCE ^ (1 << 58), TARGET] {
         let other = Move {
             source,
             target: TARGET + 5,
