@@ -339,7 +339,7 @@ fn n_6_no_host_asks_in_the_name_of_another() {
         world.nodes[0].1.asked.len()
     };
     // Host 20 sends: as another host, in another life, as one that is not there, and as a master.
-    for (from, life) in [(30, 7), (20, 8), (40, 7), (10, 7), (1 << 63 | 1, 7)] {
+    for (from, life) in [(30, 7), (20, 8), (40, 7), (10, 7), ((1 << 63) | 1, 7)] {
         world.now += 1000;
         assert_eq!(
             send(&mut world, from, life, Direction::ToMaster),
