@@ -139,6 +139,8 @@ class Mutants(unittest.TestCase):
                 package, file, name = found.groups()
                 own = command.TOP / "tools" / package
                 files = [own / "tests" / f"{file}.rs"] if file else (own / "src").glob("**/*.rs")
+                # A test of several files has those in a folder of its name.
+                files = [*files, *(own / "tests" / str(file)).glob("**/*.rs")]
                 self.assertRegex("".join(each.read_text() for each in files), rf"\bfn \w*{name}", path.name)
             else:
                 # Unit tests can reach these.
