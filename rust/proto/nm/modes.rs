@@ -246,9 +246,12 @@ where
     /// Returns the port by which traffic for `lid` leaves; `None`: there is no route.
     #[cfg_attr(MODULE, expect(dead_code, reason = "used by weft-sim"))]
     pub fn lookup(&self, lid: u32) -> Option<u8> {
-        let new = self.large().and_then(|large| large.routes().lookup(lid));
+        let large = self.large().map(scale::Node::routes);
+        let node = large.and_then(|routes| routes.lookup_node(lid));
         let mut former = self.small.table().routes();
-        new.or_else(|| former.find(|(to, ..)| *to == lid).map(|(.., port)| port))
+        // As ports look up: a former route of the small mode is one to a node, and before all those to areas.
+        node.or_else(|| former.find(|(to, ..)| *to == lid).map(|(.., port)| port))
+            .or_else(|| large?.lookup(lid))
     }
 
     /// Returns the most nodes in the small mode; 0: the mode does not change.

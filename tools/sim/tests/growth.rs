@@ -130,6 +130,11 @@ fn p_5_a_node_that_is_to_keep_its_mode_does_not_follow_its_neighbours() {
     assert!(nodes.all(|node| node.large().is_none()));
 }
 
+#[test]
+fn n_6_a_former_route_to_a_node_is_before_one_to_its_area() {
+    grows(Kind::Random, 6643755901997274756, (48, 90), false);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: often::cases(30), ..ProptestConfig::default() })]
 

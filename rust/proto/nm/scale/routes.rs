@@ -87,13 +87,21 @@ impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
 
     /// Returns the port by which traffic for `lid` leaves; `None`: there is no route.
     pub fn lookup(&self, lid: u32) -> Option<u8> {
-        let port = |key| {
-            let entry = self.find(key).ok().and_then(|at| self.entry(at));
-            entry.map(|entry| entry.way.port)
-        };
         // A node that has lost its route does not use that of the area: the area's may lead back here.
-        let port = port(Key::node(lid)).or_else(|| port(Key::area(area(lid))));
+        let of_area = || self.port_to(Key::area(area(lid)));
+        let port = self.port_to(Key::node(lid)).or_else(of_area);
         port.filter(|port| usize::from(*port) < PORTS)
+    }
+
+    /// Returns the same by the node's own destination, and by no area's.
+    pub fn lookup_node(&self, lid: u32) -> Option<u8> {
+        let port = self.port_to(Key::node(lid));
+        port.filter(|port| usize::from(*port) < PORTS)
+    }
+
+    fn port_to(&self, key: Key) -> Option<u8> {
+        let entry = self.find(key).ok().and_then(|at| self.entry(at));
+        entry.map(|entry| entry.way.port)
     }
 
     /// Returns the destinations.
