@@ -13,7 +13,7 @@ use crate::{
         VfQuota, VfState,
     },
     proto::{
-        migration::{Action, Event, Machine, Next, Outcome, Plan},
+        migration::{Action, Event, Outcome, Plan},
         pair::{number_of, Ask},
         relocation::{
             lines::{Move, Stage, QUOTA},
@@ -306,13 +306,6 @@ pub(crate) fn migrate_far(node: &Node, options: &FarOptions) -> Result<Report> {
     let manager = node.manager().ok_or(EOPNOTSUPP)?;
     let source = Side::new(node, options.vf);
     let begun = source.vf()?;
-    let mut report = Report {
-        outcome: None,
-        obstacles: 0,
-        why: None,
-        outstanding: 0,
-        hwid: begun.hwid,
-    };
     let _exchange = match options.dry {
         true => None,
         false => Some(Exchange::new().ok_or(EBUSY)?),
@@ -322,7 +315,7 @@ pub(crate) fn migrate_far(node: &Node, options: &FarOptions) -> Result<Report> {
         return Err(EOPNOTSUPP.into());
     }
     let target = identity_map::carrier(options.target);
-    report.obstacles = obstacles(&source, manager, own, target)?;
+    let mut report = Report::new(begun.hwid, obstacles(&source, manager, own, target)?);
     let of = Move {
         source: own,
         target,
@@ -331,19 +324,15 @@ pub(crate) fn migrate_far(node: &Node, options: &FarOptions) -> Result<Report> {
         quota: encode(&begun.quota, source.peer_index()?, &source.offers()?),
     };
     may_begin(manager, &of)?;
-    if options.dry {
+    if options.dry || report.stays() {
         return Ok(report);
     }
-    if report.obstacles != 0 {
-        report.outcome = Some(Outcome::Stayed);
-        return Ok(report);
-    }
-    let mut machine = Machine::new(Plan {
+    let plan = Plan {
         asks: begun.state != VfState::Idle,
         stops: options.stops,
         grace_ms: options.grace_ms.into(),
         far: true,
-    });
+    };
     let mut leaver = Leaver {
         node,
         manager,
@@ -357,23 +346,18 @@ pub(crate) fn migrate_far(node: &Node, options: &FarOptions) -> Result<Report> {
         released: false,
         outstanding: 0,
     };
-    let outcome = loop {
-        match machine.next() {
-            Next::End(outcome) => break outcome,
-            Next::Do(action) => {
-                let event = leaver.act(action, machine.limit_ms());
-                steps::log(&source, fmt!("to {:#018x}", options.target), action, event);
-                machine.event(event);
-            }
-        }
-    };
+    steps::run(
+        plan,
+        &source,
+        fmt!("to {:#018x}", options.target),
+        &mut report,
+        |action, limit| leaver.act(action, limit),
+    );
     source.leave_alone();
-    if outcome == Outcome::Moved {
+    if report.outcome == Some(Outcome::Moved) {
         // It is spare from now on.
         let _ = source.set_quota(&begun.quota);
     }
-    report.outcome = Some(outcome);
-    report.why = machine.why();
     report.outstanding = leaver.outstanding;
     Ok(report)
 }

@@ -25,7 +25,7 @@ mod steps;
 use crate::{
     fabric::Node,
     hw::{identity_map::Exchange, VfState},
-    proto::migration::{Action, Event, Machine, Next, Outcome, Plan},
+    proto::migration::{Action, Event, Outcome, Plan},
     sys::{ext, virtfn::Bound},
 };
 pub(crate) use far::{migrate_far, FarOptions};
@@ -59,6 +59,27 @@ pub(crate) struct Report {
     pub(crate) why: Option<(Action, Event)>,
     pub(crate) outstanding: u32,
     pub(crate) hwid: u64,
+}
+
+impl Report {
+    /// Of a function with a hardware id, with which nothing was begun.
+    fn new(hwid: u64, obstacles: u32) -> Self {
+        Self {
+            outcome: None,
+            obstacles,
+            why: None,
+            outstanding: 0,
+            hwid,
+        }
+    }
+
+    /// Notes that the function stays if anything stands against it, and returns whether that is so.
+    fn stays(&mut self) -> bool {
+        if self.obstacles != 0 {
+            self.outcome = Some(Outcome::Stayed);
+        }
+        self.obstacles != 0
+    }
 }
 
 /// What stands against it; 0: nothing. `ENOENT`: there is no such VF; `ENODEV`: a port is gone.
@@ -128,13 +149,7 @@ pub(crate) fn migrate(source: &Node, target: &Node, options: &Options) -> Result
     let source = Side::new(source, options.vf);
     let target = Side::new(target, options.target_vf);
     let begun = source.vf()?;
-    let mut report = Report {
-        outcome: None,
-        obstacles: obstacles(&source, &target)?,
-        why: None,
-        outstanding: 0,
-        hwid: begun.hwid,
-    };
+    let mut report = Report::new(begun.hwid, obstacles(&source, &target)?);
     if options.dry {
         // A function that is moving is asked for nothing else.
         if let Some(_exchange) = Exchange::new().filter(|_| options.live) {
@@ -148,32 +163,26 @@ pub(crate) fn migrate(source: &Node, target: &Node, options: &Options) -> Result
     if options.live {
         report.obstacles |= live_obstacles(&source, &target)?;
     }
-    if report.obstacles != 0 {
-        report.outcome = Some(Outcome::Stayed);
+    if report.stays() {
         return Ok(report);
     }
-    let mut machine = Machine::new(Plan {
+    let plan = Plan {
         asks: begun.state != VfState::Idle,
         stops: options.stops,
         grace_ms: options.grace_ms.into(),
         far: false,
-    });
+    };
     let devices = source.device().zip(target.device());
     let devices = devices.as_ref().filter(|_| options.live);
     let mut mover = Mover::new(source, target, &exchange, devices)?;
-    let outcome = loop {
-        match machine.next() {
-            Next::End(outcome) => break outcome,
-            Next::Do(action) => {
-                let event = mover.act(action, machine.limit_ms());
-                mover.log(action, event);
-                machine.event(event);
-            }
-        }
-    };
-    mover.ended();
-    report.outcome = Some(outcome);
-    report.why = machine.why();
+    steps::run(
+        plan,
+        &source,
+        fmt!("to VF {}", target.number()),
+        &mut report,
+        |action, limit| mover.act(action, limit),
+    );
+    source.leave_alone();
     report.outstanding = mover.outstanding();
     Ok(report)
 }

@@ -123,16 +123,6 @@ impl<'a> Mover<'a> {
         done.err().unwrap_or(Event::Done)
     }
 
-    pub(super) fn log(&self, action: Action, event: Event) {
-        let to = self.target.number();
-        steps::log(&self.source, fmt!("to VF {}", to), action, event);
-    }
-
-    /// Ends what the driver of the source was asked for.
-    pub(super) fn ended(&self) {
-        self.source.leave_alone();
-    }
-
     /// Returns what to report if one of the functions does not exist any more. A step that concerns the
     /// source, too, needs both; one of the target alone needs only the target.
     fn gone(&self, action_of_target: bool) -> Option<Event> {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Steps of a migration that concern one function. This file does not know what comes next, nor where the
-//! other function is.
+//! Steps of a migration that concern one function, and the loop over all steps. What comes next is decided by
+//! `proto::migration`. This file does not know where the other function is.
 
-use super::side::Side;
+use super::{side::Side, Report};
 use crate::{
     hw::VfState,
     proto::{
-        migration::{Action, Event},
+        migration::{Action, Event, Machine, Next, Plan},
         pair::Ask,
     },
     sys::virtfn::Bound,
@@ -39,6 +39,30 @@ pub(super) fn log(of: &Side<'_>, other: Arguments<'_>, action: Action, event: Ev
             event
         );
     }
+}
+
+/// Carries out a migration of the function `of`, to or from `other`: `act` does one step, and waits at most so many
+/// milliseconds for it. The report has the outcome then, and what went wrong first.
+pub(super) fn run(
+    plan: Plan,
+    of: &Side<'_>,
+    other: Arguments<'_>,
+    report: &mut Report,
+    mut act: impl FnMut(Action, u64) -> Event,
+) {
+    let mut machine = Machine::new(plan);
+    let outcome = loop {
+        match machine.next() {
+            Next::End(outcome) => break outcome,
+            Next::Do(action) => {
+                let event = act(action, machine.limit_ms());
+                log(of, other, action, event);
+                machine.event(event);
+            }
+        }
+    };
+    report.outcome = Some(outcome);
+    report.why = machine.why();
 }
 
 /// Waits until `is` returns true. Reads of a function that is being reset fail, and are repeated.
