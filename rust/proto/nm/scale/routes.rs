@@ -89,16 +89,15 @@ impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
     pub fn lookup(&self, lid: u32) -> Option<u8> {
         // A node that has lost its route does not use that of the area: the area's may lead back here.
         let of_area = || self.port_to(Key::area(area(lid)));
-        let port = self.port_to(Key::node(lid)).or_else(of_area);
-        port.filter(|port| usize::from(*port) < PORTS)
+        leaves(self.port_to(Key::node(lid)).or_else(of_area))
     }
 
     /// Returns the same by the node's own destination, and by no area's.
     pub fn lookup_node(&self, lid: u32) -> Option<u8> {
-        let port = self.port_to(Key::node(lid));
-        port.filter(|port| usize::from(*port) < PORTS)
+        leaves(self.port_to(Key::node(lid)))
     }
 
+    /// Returns the port of the entry of a destination, which is none if the route is lost.
     fn port_to(&self, key: Key) -> Option<u8> {
         let entry = self.find(key).ok().and_then(|at| self.entry(at));
         entry.map(|entry| entry.way.port)
@@ -278,6 +277,11 @@ impl<S: Store<Entry>, L: AsRef<[Link]> + AsMut<[Link]>> Routes<S, L> {
             }
         }
     }
+}
+
+/// Returns the port by which a route leaves, if it has one.
+fn leaves(port: Option<u8>) -> Option<u8> {
+    port.filter(|port| usize::from(*port) < PORTS)
 }
 
 /// Returns the destinations that a node with a local id is, or is in.
