@@ -134,7 +134,7 @@ fn events() -> usize {
 #[test]
 fn mig_1c_it_moves_to_another_host() {
     let world = run(|_| {});
-    assert_eq!(world.ends, [Some(Outcome::Moved); 2]);
+    world.both(Outcome::Moved, &"nothing happens");
     assert!(world.target_whole());
     assert_eq!(world.copies[OTHER].stage(), Stage::Closed);
     assert!(world.copies[OTHER].moved());
@@ -215,12 +215,7 @@ fn mig_1c_the_master_dies_at_each_step() {
                     world.elect(heir);
                 }
             });
-            assert_eq!(
-                world.ends,
-                [Some(Outcome::Moved); 2],
-                "{when}: {:?}",
-                world.done
-            );
+            world.both(Outcome::Moved, &when);
         }
     }
 }
@@ -235,12 +230,7 @@ fn mig_1c_a_link_flaps_at_each_step() {
                 turns += u32::from(flaps);
                 world.linked[host] = !flaps;
             });
-            assert_eq!(
-                world.ends,
-                [Some(Outcome::Moved); 2],
-                "{when}: {:?}",
-                world.done
-            );
+            world.both(Outcome::Moved, &when);
         }
     }
 }
@@ -256,12 +246,7 @@ fn mig_2_what_the_other_host_refuses_leads_back() {
         (S, Action::Cut),
     ] {
         let world = run(|world| world.refuses = Some((host, action)));
-        assert_eq!(
-            world.ends,
-            [Some(Outcome::Stayed); 2],
-            "{action:?} {:?}",
-            world.done
-        );
+        world.both(Outcome::Stayed, &action);
         assert!(world.source_whole() && world.copies[OTHER].stage() == Stage::Closed);
     }
 }

@@ -3,6 +3,7 @@
 //! Hosts of a fabric that keep the assignments, and a migration between two of them.
 
 use super::*;
+use std::fmt::Debug;
 
 pub struct World {
     pub lives: [bool; HOSTS],
@@ -278,6 +279,11 @@ impl World {
                 self.replicate(host);
             }
         }
+    }
+
+    /// Both ends have come to this; `when` says in which case.
+    pub fn both(&self, outcome: Outcome, when: &dyn Debug) {
+        assert_eq!(self.ends, [Some(outcome); 2], "{when:?}: {:?}", self.done);
     }
 
     /// What the hosts say at the end is so.
