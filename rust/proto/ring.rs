@@ -241,9 +241,13 @@ impl<S: AsRef<[u64]> + AsMut<[u64]>> Sender<S> {
     fn needed(&self, start: u64, room: u64) -> u64 {
         let starts = self.starts.as_ref();
         let cell = (self.produced + 1).saturating_sub(u64::from(self.shape.cells()));
-        // Starts never decrease: a binary search finds the first cell that need not be consumed.
+        // Starts never decrease: a binary search finds the first cell that need not be consumed. Mostly it is the first
+        // of all.
         let (mut low, mut high) = (cell.max(self.credit), self.produced);
         let clear = (start + room).saturating_sub(u64::from(self.shape.bulk()));
+        if low < high && starts[self.shape.slot(low)] >= clear {
+            return low;
+        }
         while room > 0 && low < high {
             let middle = low + (high - low) / 2;
             if starts[self.shape.slot(middle)] >= clear {
