@@ -18,6 +18,8 @@ pub(super) const OTHER: u8 = CLASSES as u8;
 pub(super) const BY_CRITERIA: u8 = 0;
 /// The link of a buffer, or of a claimed header, by its context.
 pub(super) const BY_CONTEXT: u8 = 1;
+/// From the link of a buffer to that one of its links that has the number of its bucket.
+const BUCKETS: usize = 2;
 /// In `chain`: not the first entry of its key.
 pub(super) const NOT_FIRST: u32 = NONE - 1;
 
@@ -68,6 +70,7 @@ pub struct Entry {
 }
 
 const _: () = assert!(core::mem::size_of::<Entry>() <= 128);
+const _: () = assert!(BY_CONTEXT as usize + BUCKETS < CLASSES && BY_CRITERIA != BY_CONTEXT);
 
 const CLASS_AT: u16 = 3;
 const ANY_SOURCE: u16 = 1 << 6;
@@ -186,6 +189,27 @@ impl Entry {
             full: self.flags & FULL != 0,
             counting: self.flags & COUNTING != 0,
         }
+    }
+
+    /// Notes in which bucket the key of a link is, if there is a place for that: it need not be hashed again then. A
+    /// buffer has two links that are not used; a header has none.
+    pub(super) fn keep_bucket(&mut self, link: u8, bucket: u32) {
+        let keeps = self.is_buffer();
+        let place = self.links.get_mut(usize::from(link) + BUCKETS);
+        if let Some(place) = place.filter(|_| keeps) {
+            place.next = bucket;
+        }
+    }
+
+    /// Returns what [`Self::keep_bucket`] has noted of a link.
+    pub(super) fn bucket(&self, link: u8) -> Option<u32> {
+        let place = self.links.get(usize::from(link) + BUCKETS);
+        place.filter(|_| self.is_buffer()).map(|place| place.next)
+    }
+
+    /// Returns whether it is a buffer in a list.
+    fn is_buffer(&self) -> bool {
+        matches!(self.list(), List::Priority | List::Overflow | List::Request)
     }
 
     pub(super) fn list(&self) -> List {

@@ -111,7 +111,11 @@ impl<H: Storage<u32>> Index<H> {
 
     /// Returns the oldest entry with a key.
     pub fn find<E: Storage<Entry>>(&self, pool: &Pool<E>, key: &Key) -> Option<u32> {
-        let mut at = *self.heads.at(self.bucket(key))?;
+        self.find_in(pool, key, self.bucket(key))
+    }
+
+    fn find_in<E: Storage<Entry>>(&self, pool: &Pool<E>, key: &Key, bucket: u32) -> Option<u32> {
+        let mut at = *self.heads.at(bucket)?;
         while at != NONE {
             let (index, link) = (at >> 2, (at & 3) as u8);
             let entry = pool.at(index)?;
@@ -125,10 +129,13 @@ impl<H: Storage<u32>> Index<H> {
 
     /// Adds an entry as the newest of its key.
     pub fn insert<E: Storage<Entry>>(&mut self, pool: &mut Pool<E>, key: &Key, at: u32) {
-        if let Some(first) = self.find(pool, key) {
+        let bucket = self.bucket(key);
+        if let Some(entry) = pool.at_mut(at) {
+            entry.keep_bucket(key.link, bucket);
+        }
+        if let Some(first) = self.find_in(pool, key, bucket) {
             return pool.join(first, at, key.link);
         }
-        let bucket = self.bucket(key);
         if let Some(head) = self.heads.at_mut(bucket) {
             pool.alone(at, key.link, *head);
             *head = node(at, key.link);
@@ -137,7 +144,11 @@ impl<H: Storage<u32>> Index<H> {
 
     /// Removes an entry.
     pub fn remove<E: Storage<Entry>>(&mut self, pool: &mut Pool<E>, key: &Key, at: u32) {
-        let Some(link) = pool.link(at, key.link) else {
+        let Some(entry) = pool.at(at) else {
+            return;
+        };
+        let kept = entry.bucket(key.link);
+        let Some(link) = entry.links.get(usize::from(key.link)).copied() else {
             return;
         };
         if link.chain != NOT_FIRST {
@@ -148,7 +159,8 @@ impl<H: Storage<u32>> Index<H> {
                     after = node(link.next, key.link);
                 }
             }
-            self.replace(pool, key, node(at, key.link), after);
+            let bucket = kept.unwrap_or_else(|| self.bucket(key));
+            self.replace(pool, bucket, node(at, key.link), after);
         }
         pool.leave(at, key.link);
     }
@@ -157,11 +169,10 @@ impl<H: Storage<u32>> Index<H> {
     fn replace<E: Storage<Entry>>(
         &mut self,
         pool: &mut Pool<E>,
-        key: &Key,
+        bucket: u32,
         old: u32,
         new: u32,
     ) -> Option<()> {
-        let bucket = self.bucket(key);
         let head = self.heads.at_mut(bucket)?;
         if *head == old {
             *head = new;

@@ -47,17 +47,19 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
     /// Takes a buffer out of its list. Its entry is free, unless headers name it. Returns whether it was one
     /// that the cache may have.
     pub(super) fn unlink_buffer(&mut self, endpoint: &mut Endpoint, at: u32) -> bool {
-        let Some(entry) = self.pool.at(at).copied() else {
+        let Some(entry) = self.pool.at(at) else {
             return false;
         };
-        let (list, class) = (entry.list(), entry.class());
+        let (list, class, users) = (entry.list(), entry.class(), entry.users);
+        let (context, criteria) = (entry.context, entry.criteria());
+        let cacheable = is_cacheable(endpoint, list, entry.options());
         if let Some(ends) = endpoint.ends_mut(list) {
             self.pool.cut(ends, at);
         }
-        let by_context = Key::of_context(endpoint.number, false, entry.context);
+        let by_context = Key::of_context(endpoint.number, false, context);
         self.index.remove(&mut self.pool, &by_context, at);
         if class != OTHER {
-            let key = Key::of_class(endpoint.number, list, class, entry.criteria());
+            let key = Key::of_class(endpoint.number, list, class, criteria);
             self.index.remove(&mut self.pool, &key, at);
         } else if let Some(first) = endpoint.others.get_mut(list as usize) {
             let next = self.pool.link(at, 0).map_or(NONE, |ring| ring.next);
@@ -66,14 +68,14 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
             }
             self.pool.leave(at, 0);
         }
-        if entry.users > 0 {
+        if users > 0 {
             if let Some(entry) = self.pool.at_mut(at) {
                 entry.set_list(List::Unlinked);
             }
         } else {
             self.free_entry(endpoint, at);
         }
-        is_cacheable(endpoint, list, &entry.buffer())
+        cacheable
     }
 
     pub(super) fn free_entry(&mut self, endpoint: &mut Endpoint, at: u32) {

@@ -6,10 +6,10 @@
 use super::{
     super::{
         outcome::{header_of, Cached, Reason},
-        request::{Message, Op, Options},
+        request::{Message, Op},
     },
     allows, fit, is_cacheable, is_over, Buffer, CacheHint, Criteria, Endpoint, Engine, Entry, List,
-    Order, Outcome, Reply, State, Storage, NONE,
+    Options, Order, Outcome, Reply, State, Storage, NONE,
 };
 
 impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
@@ -59,7 +59,7 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
             if let Some(entry) = self.pool.at_mut(at) {
                 entry.offset = buffer.offset;
             }
-            if is_cacheable(endpoint, List::Priority, &buffer) {
+            if is_cacheable(endpoint, List::Priority, buffer.options) {
                 reply.order.cache = CacheHint::Allocate(Cached::of(&buffer));
             }
         }

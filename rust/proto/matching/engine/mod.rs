@@ -18,7 +18,7 @@ use super::{
     index::{Index, Key},
     outcome::{allows, span, CacheHint, Order, Outcome, Receipt, Reply, Resume},
     pool::Pool,
-    request::{Buffer, Criteria, Header, List, Work},
+    request::{Buffer, Criteria, Header, List, Options, Work},
     storage::{Storage, NONE},
 };
 
@@ -76,9 +76,10 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
 
     /// Finds out which sources can be resumed.
     fn finish(&mut self, endpoint: &mut Endpoint, reply: &mut Reply) {
-        if reply.outcome != Outcome::NoSpace {
+        if !matches!(reply.outcome, Outcome::NoSpace) {
             // A buffer that was posted may be for what was refused.
-            let posted = reply.outcome == Outcome::Appended && endpoint.state == State::Enabled;
+            let appended = matches!(reply.outcome, Outcome::Appended);
+            let posted = appended && matches!(endpoint.state, State::Enabled);
             reply.resume = self.resume(endpoint, posted);
         }
     }
@@ -275,8 +276,8 @@ fn is_over(buffer: &Buffer) -> bool {
 }
 
 /// Returns whether the persistent list entry cache may have a buffer.
-fn is_cacheable(endpoint: &Endpoint, list: List, buffer: &Buffer) -> bool {
-    let (config, options) = (&endpoint.config, &buffer.options);
+fn is_cacheable(endpoint: &Endpoint, list: List, options: Options) -> bool {
+    let config = &endpoint.config;
     let endpoint_allows = !config.matching && !config.space_check;
     let silent = !options.full && !options.counting;
     list == List::Priority
