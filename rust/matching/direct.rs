@@ -6,7 +6,7 @@
 //! request. What meets a page that is not there is left to the thread, which stores it before anything else.
 
 use super::{
-    held::{Item, BYTES},
+    held::{Direct, Item, BYTES},
     initiator::errno,
     interface::{Interface, Worker},
     lists::Source,
@@ -20,7 +20,7 @@ use crate::{
     },
     sys::client::Short,
 };
-use kernel::{bindings, prelude::*, sync::Arc};
+use kernel::{bindings, sync::Arc};
 
 /// The task that does the work of an interface.
 pub(super) struct Own<'a>(pub(super) &'a Interface, pub(super) &'a mut Worker);
@@ -43,8 +43,7 @@ impl Interface {
         }
         let mut rest = all.iter().take(TAKEN).skip(1);
         let mut next = Some(first);
-        let mut bytes = [0; BYTES];
-        let items = &mut worker.direct.items;
+        let direct = &mut worker.direct;
         let now = core::cell::Cell::new(&[] as &[u8]);
         let taken = self.matcher.with_lists(|lists, matcher| {
             lists.match_now(
@@ -56,19 +55,7 @@ impl Interface {
                     now.set(payload);
                     Some(message)
                 },
-                |receipt, unexpected| {
-                    let payload = now.get();
-                    if let Some(to) = bytes.get_mut(..payload.len()) {
-                        to.copy_from_slice(payload);
-                    }
-                    let item = Item {
-                        receipt: *receipt,
-                        unexpected,
-                        bytes,
-                    };
-                    // There are places for all.
-                    let _ = items.push_within_capacity(item);
-                },
+                |receipt, unexpected| direct.add(receipt, unexpected, now.get()),
             )
         });
         self.store_now(worker);
@@ -101,33 +88,25 @@ impl Interface {
 
     /// Stores messages that are matched. Returns whether there were any, and room for their events.
     pub(super) fn store_now(&self, worker: &mut Worker) -> bool {
-        let before = worker.direct.stored;
-        if worker.direct.is_empty() {
-            return false;
-        }
         // Nothing is added meanwhile.
-        let items = core::mem::replace(&mut worker.direct.items, KVVec::new());
-        for item in items.iter().skip(before) {
+        let mut direct = core::mem::replace(&mut worker.direct, Direct::EMPTY);
+        let mut any = false;
+        while let Some(item) = direct.next() {
             if !self.rings.has_room(&worker.counts, EVENTS) || !self.store_item(worker, item) {
                 break;
             }
-            worker.direct.stored += 1;
+            direct.note();
+            any = true;
         }
-        worker.direct.items = items;
-        let now = worker.direct.stored;
-        if now == worker.direct.items.len() {
-            worker.direct.clear();
-        }
-        now > before
+        worker.direct = direct;
+        any
     }
 
     /// Returns false if it is left to the thread.
     fn store_item(&self, worker: &mut Worker, item: &Item) -> bool {
-        let Item {
-            receipt,
-            unexpected,
-            bytes,
-        } = item;
+        let receipt = &item.receipt;
+        // On the stack: there the kernel need not find out which object it would be a part of.
+        let bytes = item.raw();
         let bytes = bytes.get(..receipt.eager() as usize).unwrap_or(&[]);
         let stored = match bytes.is_empty() {
             true => Ok(()),
@@ -137,7 +116,7 @@ impl Interface {
             return false;
         }
         let status = stored.map_or_else(errno, |()| 0);
-        match unexpected {
+        match item.unexpected {
             true => self.kept(worker, receipt, status),
             false => self.has_met(worker, receipt, status),
         }
@@ -146,9 +125,9 @@ impl Interface {
 
     /// Answers messages that are not stored: the interface is closed.
     pub(super) fn drop_now(&self, worker: &mut Worker) {
-        for item in worker.direct.items.iter().skip(worker.direct.stored) {
+        while let Some(item) = worker.direct.next() {
             self.answer(&item.receipt.header, bindings::ENXIO, 0);
+            worker.direct.note();
         }
-        worker.direct.clear();
     }
 }

@@ -16,36 +16,80 @@ use kernel::{prelude::*, sync::Arc};
 pub(super) const BYTES: usize = WEFT_MATCH_INLINE as usize;
 
 /// A message that is matched.
+#[derive(Clone)]
 pub(super) struct Item {
     pub(super) receipt: Receipt,
     /// It goes to overflow memory.
     pub(super) unexpected: bool,
-    pub(super) bytes: [u8; BYTES],
+    bytes: [u8; BYTES],
+}
+
+impl Item {
+    /// Returns memory that begins with what is to be stored of it.
+    pub(super) fn raw(&self) -> [u8; BYTES] {
+        self.bytes
+    }
 }
 
 /// Messages that are matched, and are to be stored.
 pub(super) struct Direct {
-    /// Room for [`TAKEN`].
-    pub(super) items: KVVec<Item>,
-    /// So many of them are.
-    pub(super) stored: usize,
+    /// Places for [`TAKEN`]: what is added is written where it stays.
+    items: KVVec<Item>,
+    count: usize,
+    /// So many of them are stored.
+    stored: usize,
 }
 
 impl Direct {
+    /// Without places.
+    pub(super) const EMPTY: Self = Self {
+        items: KVVec::new(),
+        count: 0,
+        stored: 0,
+    };
+
     pub(super) fn new() -> Result<Self> {
+        let item = Item {
+            receipt: Receipt::NONE,
+            unexpected: false,
+            bytes: [0; BYTES],
+        };
         Ok(Self {
-            items: KVVec::with_capacity(TAKEN, GFP_KERNEL_ACCOUNT)?,
+            items: KVVec::from_elem(item, TAKEN, GFP_KERNEL_ACCOUNT)?,
+            count: 0,
             stored: 0,
         })
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.count == 0
     }
 
-    pub(super) fn clear(&mut self) {
-        self.items.clear();
-        self.stored = 0;
+    /// Adds a message, for which there is a place.
+    pub(super) fn add(&mut self, receipt: &Receipt, unexpected: bool, payload: &[u8]) {
+        let Some(item) = self.items.get_mut(self.count) else {
+            return;
+        };
+        item.receipt = *receipt;
+        item.unexpected = unexpected;
+        if let Some(to) = item.bytes.get_mut(..payload.len()) {
+            to.copy_from_slice(payload);
+        }
+        self.count += 1;
+    }
+
+    /// Returns the next one that is to be stored. There is none left when all are: then others can be added.
+    pub(super) fn next(&mut self) -> Option<&Item> {
+        if self.stored == self.count {
+            (self.stored, self.count) = (0, 0);
+            return None;
+        }
+        self.items.get(self.stored)
+    }
+
+    /// The next one is stored.
+    pub(super) fn note(&mut self) {
+        self.stored += 1;
     }
 }
 

@@ -134,14 +134,13 @@ pub(super) fn fill(place: &mut Short, what: &Envelope, payload: &[u8]) -> bool {
     let Some(bytes) = place.room(encoded.first(), (8 * behind.len() + payload.len()) as u32) else {
         return false;
     };
-    let mut places = bytes.chunks_exact_mut(8);
-    // All words first: what is left are bytes.
-    for (to, word) in Iterator::zip(places.by_ref().take(behind.len()), behind) {
+    let Some((words, rest)) = bytes.split_at_mut_checked(8 * behind.len()) else {
+        return false;
+    };
+    for (to, word) in Iterator::zip(words.chunks_exact_mut(8), behind) {
         to.copy_from_slice(&word.to_le_bytes());
     }
-    if let Some(rest) = bytes.get_mut(8 * behind.len()..) {
-        rest.copy_from_slice(payload);
-    }
+    rest.copy_from_slice(payload);
     true
 }
 

@@ -100,7 +100,8 @@ impl<T> Places<T> {
     /// Fills a place that is free.
     #[inline]
     pub(super) fn put(&mut self, n: usize, what: T) {
-        if let Some(place) = self.places.get_mut(n) {
+        // So the compiler sees that nothing is dropped.
+        if let Some(place @ None) = self.places.get_mut(n) {
             *place = Some(what);
             self.used.insert(n);
         }

@@ -134,7 +134,8 @@ impl Interface {
                 payload: slot.length as usize,
                 ..operation_of(Some(&slot), slot.context)
             };
-            let flow = state.flows.get(at);
+            // The others are behind that one.
+            let flow = state.flows.get(at).filter(|_| begun.count == 0);
             let is_first = flow.is_some_and(|flow| state.is_first(flow, sequence));
             let envelope = to.envelope(self.address, id.0, operation.body(is_first));
             let payload = raw.get(..operation.payload).unwrap_or(&[]);

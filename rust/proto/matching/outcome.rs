@@ -51,6 +51,29 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// Initial value for memory.
+    pub const NONE: Self = Self {
+        header: Header {
+            source: 0,
+            bits: 0,
+            length: 0,
+            eager: 0,
+            data: 0,
+            cookie: 0,
+            address: 0,
+            context: 0,
+        },
+        stored: false,
+        context: 0,
+        address: 0,
+        length: 0,
+        unlinked: false,
+        full: false,
+        counting: false,
+    };
+}
+
+impl Receipt {
     /// Returns the bytes of the message that are to be got from its initiator now. None of a message whose
     /// initiator waits ends it as well: the caller says so to the initiator.
     pub fn rest(&self) -> u64 {
