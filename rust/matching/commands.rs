@@ -5,9 +5,9 @@
 use super::{
     initiator::errno,
     interface::{Interface, Worker},
-    lists::Source,
+    lists::{Commanded, Source},
     rings::Ring,
-    target::EVENTS,
+    target::{status_of, EVENTS},
 };
 use crate::proto::{
     matching::request::{Buffer, Command, Criteria, List, Options},
@@ -34,7 +34,7 @@ impl Interface {
             return self.take_pull(worker, &slot);
         }
         let command = match &slot {
-            Some(slot) => self.command_of(slot),
+            Some(slot) => self.command_of(worker, slot),
             None => Err(EINVAL),
         };
         let command = match command {
@@ -46,15 +46,20 @@ impl Interface {
             }
         };
         let quiet = slot.is_some_and(|slot| slot.has(slot::QUIET));
-        if !self
+        let commanded = self
             .matcher
-            .with_lists(|lists, matcher| lists.command(matcher, self, command))
-        {
-            // The slots of all interfaces are in use.
-            worker.starved = true;
-            return false;
+            .with_lists(|lists, matcher| lists.command(matcher, self, command));
+        match commanded {
+            Commanded::NoPlace => {
+                // The slots of all interfaces are in use.
+                worker.starved = true;
+                return false;
+            }
+            Commanded::Queued => worker.command = Some((context, quiet)),
+            Commanded::Done(outcome) => {
+                self.end_command(worker, (context, quiet), status_of(&outcome), 0);
+            }
         }
-        worker.command = Some((context, quiet));
         self.rings.consume(&mut worker.counts, Ring::Target, 1);
         true
     }
@@ -75,27 +80,33 @@ impl Interface {
     }
 
     /// Returns the source that a slot names; `None`: any.
-    pub(super) fn source_of(&self, slot: &Slot) -> Result<Option<u32>> {
+    pub(super) fn source_of(&self, worker: &mut Worker, slot: &Slot) -> Result<Option<u32>> {
         if slot.has(slot::ANY_SOURCE) {
             return Ok(None);
         }
-        let peer = self.matcher.named(slot.hwid)?;
-        let source = Source::new(peer.number, slot.endpoint).ok_or(EINVAL)?;
+        // Mostly it is the host of the last one.
+        if worker.host.1 != slot.hwid || slot.hwid == 0 {
+            let peer = self.matcher.named(slot.hwid)?;
+            worker.host = (peer.number, peer.hwid);
+        }
+        let source = Source::new(worker.host.0, slot.endpoint).ok_or(EINVAL)?;
         Ok(Some(source.0))
     }
 
-    fn command_of(&self, slot: &Slot) -> Result<Command> {
-        let criteria = || {
-            Ok::<_, Error>(Criteria {
-                source: self.source_of(slot)?,
-                bits: slot.bits,
-                ignore: slot.ignore,
-            })
+    fn command_of(&self, worker: &mut Worker, slot: &Slot) -> Result<Command> {
+        let source = match slot.op {
+            Op::Append | Op::Search | Op::Claim | Op::Discard => self.source_of(worker, slot)?,
+            _ => None,
+        };
+        let criteria = Criteria {
+            source,
+            bits: slot.bits,
+            ignore: slot.ignore,
         };
         Ok(match slot.op {
             Op::Append => {
                 let buffer = Buffer {
-                    criteria: criteria()?,
+                    criteria,
                     address: slot.address,
                     length: slot.length,
                     offset: 0,
@@ -118,9 +129,9 @@ impl Interface {
                 };
                 Command::Append(list, buffer)
             }
-            Op::Search => Command::Search(criteria()?),
+            Op::Search => Command::Search(criteria),
             Op::Claim | Op::Discard => Command::SearchAndDelete {
-                criteria: criteria()?,
+                criteria,
                 context: slot.context,
                 discard: slot.op == Op::Discard,
             },
@@ -134,7 +145,7 @@ impl Interface {
             },
             Op::Enable => Command::Enable,
             Op::Disable => Command::Disable,
-            _ => self.handing_of(slot)?,
+            _ => self.handing_of(worker, slot)?,
         })
     }
 }

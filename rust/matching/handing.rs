@@ -29,19 +29,19 @@ use kernel::prelude::*;
 impl Interface {
     /// Returns what a command asks of the lists, of those that have to do with handing over. `EINVAL`: it is none, or
     /// makes no sense.
-    pub(super) fn handing_of(&self, slot: &Slot) -> Result<Command> {
+    pub(super) fn handing_of(&self, worker: &mut Worker, slot: &Slot) -> Result<Command> {
         Ok(match slot.op {
             Op::HandOver => Command::HandOver,
             Op::Report => Command::Report {
                 entries: u32::try_from(slot.length)?,
             },
-            Op::AppendHeader => Command::AppendHeader(self.header_of(slot)?),
+            Op::AppendHeader => Command::AppendHeader(self.header_of(worker, slot)?),
             _ => return Err(EINVAL),
         })
     }
 
     /// Returns the header that a command gives back.
-    fn header_of(&self, slot: &Slot) -> Result<Header> {
+    fn header_of(&self, worker: &mut Worker, slot: &Slot) -> Result<Header> {
         let eager = slot.min_free;
         let whole = u64::from(eager) == slot.length;
         // As a message comes: all of its bytes or none.
@@ -54,7 +54,7 @@ impl Interface {
             (0, slot.address)
         };
         Ok(Header {
-            source: self.source_of(slot)?.ok_or(EINVAL)?,
+            source: self.source_of(worker, slot)?.ok_or(EINVAL)?,
             bits: slot.bits,
             length: slot.length,
             eager,

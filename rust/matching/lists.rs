@@ -26,7 +26,7 @@ use crate::{
             flow::{Refusal, Refusals, Stage},
             outcome::{Order, Outcome, Reason, Receipt, Reply, Resume},
             queue::Slot,
-            request::{Command, Message, Request, Work},
+            request::{Buffer, Command, List, Message, Request, Work},
             storage::NONE,
             ENDPOINTS, ENGINES, ENTRIES, HEADS, LINES, TRAFFIC_CLASSES,
         },
@@ -143,6 +143,16 @@ pub(super) enum Cleared {
     All,
     /// There are more; the host, if any, has no room for more answers.
     Some(Option<Arc<Peer>>),
+}
+
+/// What becomes of a command.
+pub(super) enum Commanded {
+    /// It is executed, with this outcome.
+    Done(Outcome),
+    /// It is queued; the interface is told of its outcome.
+    Queued,
+    /// There is no place for it now.
+    NoPlace,
 }
 
 /// What an interface is to be.
@@ -339,16 +349,49 @@ impl Lists {
         Cleared::Some(None)
     }
 
-    /// Queues a command. Returns false if there is no place now.
-    pub(super) fn command(&mut self, peers: &dyn Peers, by: &dyn Member, command: Command) -> bool {
+    /// Executes a command at once, or queues it. Only what leads to nothing else is executed at once, and only if nothing
+    /// of the interface waits.
+    pub(super) fn command(
+        &mut self,
+        peers: &dyn Peers,
+        by: &dyn Member,
+        command: Command,
+    ) -> Commanded {
+        let number = by.address().endpoint;
+        if let Command::Append(list, buffer) = &command {
+            if let Some(outcome) = self.append_now(peers, number, *list, buffer) {
+                return Commanded::Done(outcome);
+            }
+        }
         let request = Request {
-            endpoint: by.address().endpoint,
+            endpoint: number,
             class: by.class(),
             work: Work::Command(command),
         };
         let queued = self.dispatch.submit(request).is_ok();
         self.run(peers);
-        queued
+        match queued {
+            true => Commanded::Queued,
+            false => Commanded::NoPlace,
+        }
+    }
+
+    /// Appends a buffer, if nothing of the interface waits and nothing else comes of it.
+    fn append_now(
+        &mut self,
+        peers: &dyn Peers,
+        number: u16,
+        list: List,
+        buffer: &Buffer,
+    ) -> Option<Outcome> {
+        if !self.dispatch.is_idle(number) {
+            return None;
+        }
+        let place = self.places.get_mut(usize::from(number))?.as_mut()?;
+        let part = self.parts.get_mut(place.engine)?.as_mut()?;
+        let reply = part.engine.append_only(&mut place.endpoint, list, buffer)?;
+        self.tell(peers, reply.resume, number);
+        Some(reply.outcome)
     }
 
     /// Queues a message, or refuses it. `lacks`: there is no memory for it, of so many bytes. Returns false if it was not
@@ -643,7 +686,7 @@ const fn dropped(errno: u32) -> Body {
 }
 
 /// Returns the error that a program gets for a reason.
-pub(super) fn errno_of(reason: Reason) -> u32 {
+pub(super) const fn errno_of(reason: Reason) -> u32 {
     match reason {
         Reason::Disabled => bindings::ESHUTDOWN,
         Reason::NoBuffer => bindings::ENOENT,

@@ -49,7 +49,7 @@ impl Interface {
         let listed = in_a_row(|| {
             let carried = self.carry_out(worker);
             let gave = self.give(worker);
-            self.take_command(worker) | carried | gave
+            in_a_row(|| self.take_command(worker)) | carried | gave
         });
         if !listed {
             self.say_stored(worker);

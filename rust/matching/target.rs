@@ -152,25 +152,17 @@ impl Interface {
                     None => Ok(()),
                 };
             }
-            Outcome::NotFound => bindings::ENOENT,
-            Outcome::Rejected(reason) => errno_of(*reason),
             // What was to be appended is in no list.
             Outcome::HandOver if !is_hand_over(&carry.job.request.work) => bindings::EBUSY,
-            _ => 0,
+            outcome => status_of(outcome),
         };
-        if let (Some((context, quiet)), None) = (worker.command, message) {
-            if status != 0 || !quiet {
-                let data = match &carry.job.request.work {
-                    // Also if it is in no list any more: one whose matches post no event is asked for again.
-                    Work::Command(Command::Unlink { context }) => self.pulled_with(*context),
-                    _ => 0,
-                };
-                let event = Event {
-                    data,
-                    ..Event::of(Kind::Command, context, status)
-                };
-                self.post(worker, &event);
-            }
+        if let (Some(command), None) = (worker.command, message) {
+            let data = match &carry.job.request.work {
+                // Also if it is in no list any more: one whose matches post no event is asked for again.
+                Work::Command(Command::Unlink { context }) => self.pulled_with(*context),
+                _ => 0,
+            };
+            self.end_command(worker, command, status, data);
         }
         match &carry.reply.outcome {
             Outcome::HandOver => self.begin_to_give(worker),
@@ -178,6 +170,24 @@ impl Interface {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Tells the program what has become of a command, with `data` for it, unless all is well and the program has asked
+    /// for no event then.
+    pub(super) fn end_command(
+        &self,
+        worker: &mut Worker,
+        (context, quiet): (u64, bool),
+        status: u32,
+        data: u64,
+    ) {
+        if status != 0 || !quiet {
+            let event = Event {
+                data,
+                ..Event::of(Kind::Command, context, status)
+            };
+            self.post(worker, &event);
+        }
     }
 
     /// Returns how many messages are pulled into buffers with a context, or got from them: what was unlinked is used
@@ -380,6 +390,15 @@ impl Interface {
         if !silent {
             self.post(worker, event);
         }
+    }
+}
+
+/// Returns the status of a command that has this outcome, and tells of no message.
+pub(super) const fn status_of(outcome: &Outcome) -> u32 {
+    match outcome {
+        Outcome::NotFound => bindings::ENOENT,
+        Outcome::Rejected(reason) => errno_of(*reason),
+        _ => 0,
     }
 }
 

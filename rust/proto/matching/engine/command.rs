@@ -58,6 +58,26 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
         }
     }
 
+    /// Appends a buffer if nothing else comes of that: no message waits for it, and the lists are not handed over.
+    pub fn append_only(
+        &mut self,
+        endpoint: &mut Endpoint,
+        list: List,
+        buffer: &Buffer,
+    ) -> Option<Reply> {
+        let enabled = match endpoint.state {
+            State::Disabled => false,
+            State::Enabled => true,
+            State::Onload | State::Software => return None,
+        };
+        if endpoint.count(List::Unexpected) > 0 || enabled && self.is_short(endpoint) {
+            return None;
+        }
+        let mut reply = self.append(endpoint, list, *buffer);
+        self.finish(endpoint, &mut reply);
+        Some(reply)
+    }
+
     fn append(&mut self, endpoint: &mut Endpoint, list: List, mut buffer: Buffer) -> Reply {
         let options = buffer.options;
         let stores = match list {
@@ -74,7 +94,7 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
             _ => plain(endpoint, buffer.criteria),
         };
         if list == List::Request {
-            return self.append_only(endpoint, list, buffer);
+            return self.append_plain(endpoint, list, buffer);
         }
         let takes = match endpoint.state {
             State::Disabled | State::Enabled => true,
@@ -95,7 +115,7 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
             return self.begin_hand_over(endpoint);
         }
         if list != List::Priority {
-            return self.append_only(endpoint, list, buffer);
+            return self.append_plain(endpoint, list, buffer);
         }
         if !self.has_room(endpoint) {
             return Reply::of(Outcome::Rejected(Reason::NoEntry));
@@ -110,7 +130,7 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
     }
 
     /// Appends a buffer to a list that no search precedes.
-    fn append_only(&mut self, endpoint: &mut Endpoint, list: List, buffer: Buffer) -> Reply {
+    fn append_plain(&mut self, endpoint: &mut Endpoint, list: List, buffer: Buffer) -> Reply {
         // What an endpoint needs to hand over comes from what the others leave.
         if !self.has_room(endpoint) {
             return Reply::of(Outcome::Rejected(Reason::NoEntry));
