@@ -100,6 +100,8 @@ SUITES = (
     Suite("reroutes", "a shared endpoint at work whose route changes 100 times", ("long",), 60, "setup", GUESTS,
           "scripts/lab/check --results build/check/reroutes.json 'rerouted: HP-2: a copy endpoint that two hosts keep busy outlasts'",
           env=(("WEFT_REROUTES", "100"),), seconds=900),
+    Suite("nested", "a guest of a guest, with a VF that it drives by weft.ko of its own", ("long",), 20, "setup", GUESTS,
+          "scripts/lab/check --iommu --long --results build/check/nested.json '^nested: '", seconds=600, alone=True),
     Suite("reloads", "insmod and rmmod 200 times, with a busy neighbour", ("long",), 60, "setup", GUESTS,
           "scripts/lab/check --results build/check/reloads.json 'lifecycle: insmod and rmmod'",
           env=(("WEFT_RELOADS", "200"),), seconds=200),

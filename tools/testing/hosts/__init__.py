@@ -8,6 +8,6 @@ ORDER = [
     "links", "events", "far", "reach", "scale", "storm", "forged", "keys", "hostile", "raw", "quiesced", "fabric",
     "hotplug", "multiroot", "hierarchy", "assign", "unfulfilled", "endpoints", "rerouted", "lifecycle", "death", "faults",
     "errors", "iommu", "diagnose", "functions", "sriov", "beyond", "relocation", "rates", "power", "migration", "moments", "live",
-    "sleep", "ivshmem", "alone",
+    "sleep", "nested", "ivshmem", "alone",
 ]  # fmt: skip
 HELPERS = ["arenas", "constants", "false_master", "ofi", "plant", "sharing", "steps"]
