@@ -375,7 +375,12 @@ impl Worker {
             }
         };
         watch.sent(cx.sent, cx.asked);
-        self.stored.fetch_add(cx.stored(), Relaxed);
+        match cx.stored() {
+            0 => {}
+            stored => {
+                self.stored.fetch_add(stored, Relaxed);
+            }
+        }
         let is_own = |next: &&Next| {
             let qp = cx.said.and_then(|qpn| members.find(qpn));
             qp.is_some_and(|qp| qp.completes_in(&next.cq)) && next.has_ended()
