@@ -11,8 +11,8 @@ from .times import HOW, PAIRS, SIZES
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0 -->
 # What Weft costs, and what else there is
 
-Measured by `make bench` on {date}, kernel {kernel}, of {tree}. Each value is the median of {runs} runs, in
-brackets the least and the greatest. Times are those of *emulated* machines ({accel}), on processors
+Measured by `make bench` on {date}, kernel {kernel}, of {tree}. Each value is the median of {runs} runs, or of as
+many as the earlier run had that it is kept of, in brackets the least and the greatest. Times are those of *emulated* machines ({accel}), on processors
 that also run the emulators' own threads: they compare ways with each other, in the same run, and
 say nothing about hardware. Counts of TLPs, interrupts, instructions and bytes of matching's memory are exact.
 Those with *simulated* in their name are computed for, or counted with, peers that are not there.
