@@ -124,12 +124,8 @@ class Bench:
                 found.fabric.start()
         if not all(host.alive for host in found.hosts.values()):
             found.boot()
-        for host in found.hosts.values():
-            if host.run("test -d /sys/module/weft", status=None).status:
-                host.insmod()
-            if found.server:
-                host.bind_ivshmem()
         if found.fabric:
+            # Before a host has its driver: a large fabric is busy when the first one comes.
             found.fabric.clear()
             status = found.fabric.status()
             for node in [node for node in status["nodes"] if not node["endpoint"]]:
@@ -140,6 +136,11 @@ class Bench:
             for cable in status["cables"]:
                 if cable["state"] != "up":
                     found.fabric.link("up", cable["ends"][0])
+        for host in found.hosts.values():
+            if host.run("test -d /sys/module/weft", status=None).status:
+                host.insmod()
+            if found.server:
+                host.bind_ivshmem()
         for host in found.hosts.values():
             host.wait_links()
 

@@ -11,7 +11,7 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from . import beyond, steps
-from .fabric import until
+from .fabric import reaches, until
 from .reach import HOSTS, LINKS, NODES, Servers, Use, answered, channels, device, hwid, line, place, until_open, value
 
 LAB = "eight hosts at four switches"
@@ -21,6 +21,7 @@ SWITCHES = 4
 MANY = int(os.environ.get("WEFT_SWITCHES", "300"))
 BELOW = 13
 PORT = "/sys/class/weft/weft0/device/manager"
+COUNTERS = "/sys/class/weft/weft0/device/counters"
 # Those that have a channel to another one while the mode changes.
 PAIRS = [("n1", "n6"), ("n3", "n8"), ("n5", "n2"), ("n7", "n4")]
 PATIENCE = 120
@@ -74,6 +75,12 @@ def anew(lab):
     lab.fabric.start()
     for guest in lab.hosts.values():
         guest.insmod()
+
+
+def available(host):
+    """KiB of memory that a host could use."""
+    host.run("sync; echo 3 >/proc/sys/vm/drop_caches")
+    return int(host.out("awk '/MemAvailable/ { print $2 }' /proc/meminfo"))
 
 
 def fresh(bench):
@@ -154,6 +161,10 @@ def among_switches(bench):
         host.until(f"cd {PORT} && [ $(cat mode) = scale ] && [ $(cat role) = {role} ] && [ $(cat lid) != 0 ]", PATIENCE)
     one.until(f"[ $(cat {PORT}/nodes) = {MANY + 2} ]", PATIENCE)
     found = {host: int(host.out(f"cat {PORT}/lid")) for host in (one, other)}
+    said = {host: [int(host.out(f"cat {COUNTERS}/{way}_messages")) for way in ("tx", "rx")] for host in (one, other)}
+    # Routes spread from neighbour to neighbour.
+    for host, hwid_ in (one, 2), (other, 1):
+        until(f"{host.name} to reach {hwid_:#x}", lambda: reaches(host, [hwid_]), PATIENCE)
     steps.carry(lab, "h1", "h2", 256 << 10, "there", options=("--to", 2))
     steps.carry(lab, "h2", "h1", 256 << 10, "back", options=("--to", 1))
     # A table has far fewer entries than there are nodes, and most are for areas.
@@ -166,6 +177,12 @@ def among_switches(bench):
     at = lab.fabric.walk("h1", found[other])["at"]
     if found[one] // AREA == found[other] // AREA or at != "h2":
         raise Mismatch(f"local ids are {found}, and the way ends at {at}")
+    for host, (sent, come) in said.items():
+        used = available(host)
+        host.rmmod()
+        used = available(host) - used
+        host.insmod()
+        bench.note(f"{host.name}: {sent} messages sent, {come} received until all nodes were known; {used} KiB of memory")
 
 
 @test("N-5, N-6: at scale the master dies and comes back: links in use stay, local ids stay, hosts are found",
