@@ -67,8 +67,9 @@ def _instructions(name, figures):
         if re.fullmatch(pattern, name):
             ours, theirs = _sum(ours, figures), _sum(theirs, figures)
             if ours and theirs:
-                return (f"both ends together, {what} takes {ours:.0f} instructions by {our_way} and "
+                said = (f"both ends together, {what} takes {ours:.0f} instructions by {our_way} and "
                         f"{theirs:.0f} by {their_way}")  # fmt: skip
+                return said if ours > theirs else f"{said}: they are not the reason"
             return None
     return None
 
