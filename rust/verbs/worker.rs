@@ -375,11 +375,9 @@ impl Worker {
             }
         };
         watch.sent(cx.sent, cx.asked);
-        match cx.stored() {
-            0 => {}
-            stored => {
-                self.stored.fetch_add(stored, Relaxed);
-            }
+        let stored = cx.stored();
+        if stored != 0 {
+            self.stored.fetch_add(stored, Relaxed);
         }
         let is_own = |next: &&Next| {
             let qp = cx.said.and_then(|qpn| members.find(qpn));
