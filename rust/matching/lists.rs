@@ -248,6 +248,13 @@ impl Lists {
         place.as_deref_mut()
     }
 
+    /// Returns the engine of an interface, and the endpoint that it is there.
+    fn engine_of(&mut self, number: u16) -> Option<(&mut Unit, &mut Endpoint)> {
+        let place = self.places.get_mut(usize::from(number))?.as_mut()?;
+        let part = self.parts.get_mut(place.engine)?.as_mut()?;
+        Some((&mut part.engine, &mut place.endpoint))
+    }
+
     /// Lets an interface have the number that was reserved for it.
     pub(super) fn open(&mut self, interface: &Arc<dyn Member>) {
         let number = interface.address().endpoint;
@@ -387,9 +394,8 @@ impl Lists {
         if !self.dispatch.is_idle(number) {
             return None;
         }
-        let place = self.places.get_mut(usize::from(number))?.as_mut()?;
-        let part = self.parts.get_mut(place.engine)?.as_mut()?;
-        let reply = part.engine.append_only(&mut place.endpoint, list, buffer)?;
+        let (engine, endpoint) = self.engine_of(number)?;
+        let reply = engine.append_only(endpoint, list, buffer)?;
         self.tell(peers, reply.resume, number);
         Some(reply.outcome)
     }
@@ -459,19 +465,16 @@ impl Lists {
     ) -> usize {
         let mut count = 0;
         while self.dispatch.is_idle(number) && !self.refusals.any() {
-            let place = self.places.get_mut(usize::from(number));
-            let place = place.and_then(|place| place.as_deref_mut());
-            let Some(place) = place.filter(|place| place.endpoint.matches_now()) else {
-                break;
-            };
-            let Some(Some(part)) = self.parts.get_mut(place.engine) else {
+            let own = self.engine_of(number);
+            let Some((engine, endpoint)) = own.filter(|(_, endpoint)| endpoint.matches_now())
+            else {
                 break;
             };
             let Some(message) = next() else {
                 break;
             };
             let work = Work::Message(message);
-            let reply = part.engine.execute(&mut place.endpoint, &work, 0);
+            let reply = engine.execute(endpoint, &work, 0);
             count += 1;
             match &reply.outcome {
                 Outcome::Receive(receipt) => found(receipt, false),
@@ -522,9 +525,8 @@ impl Lists {
 
     /// Does the next step of a command.
     pub(super) fn go_on(&mut self, peers: &dyn Peers, number: u16) -> Option<Reply> {
-        let place = self.places.get_mut(usize::from(number))?.as_mut()?;
-        let part = self.parts.get_mut(place.engine)?.as_mut()?;
-        let reply = part.engine.go_on(&mut place.endpoint);
+        let (engine, endpoint) = self.engine_of(number)?;
+        let reply = engine.go_on(endpoint);
         self.tell(peers, reply.resume, number);
         Some(reply)
     }
@@ -532,9 +534,8 @@ impl Lists {
     /// Takes the next entry of an interface whose lists are handed over; `None`: they are not, any more. With the end
     /// messages go on.
     pub(super) fn give(&mut self, peers: &dyn Peers, number: u16) -> Option<Given> {
-        let place = self.places.get_mut(usize::from(number))?.as_mut()?;
-        let part = self.parts.get_mut(place.engine)?.as_mut()?;
-        let given = part.engine.give(&mut place.endpoint)?;
+        let (engine, endpoint) = self.engine_of(number)?;
+        let given = engine.give(endpoint)?;
         if let Given::End(order, resume) = given {
             self.dispatch.apply(number, order);
             self.tell(peers, resume, number);

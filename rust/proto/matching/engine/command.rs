@@ -65,12 +65,8 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
         list: List,
         buffer: &Buffer,
     ) -> Option<Reply> {
-        let enabled = match endpoint.state {
-            State::Disabled => false,
-            State::Enabled => true,
-            State::Onload | State::Software => return None,
-        };
-        if endpoint.count(List::Unexpected) > 0 || enabled && self.is_short(endpoint) {
+        let by_program = matches!(endpoint.state, State::Onload | State::Software);
+        if by_program || endpoint.count(List::Unexpected) > 0 || self.hands_over(endpoint) {
             return None;
         }
         let mut reply = self.append(endpoint, list, *buffer);
@@ -111,7 +107,7 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
                 return self.receive(endpoint, &mut buffer, at);
             }
         }
-        if self.is_short(endpoint) && endpoint.state != State::Disabled {
+        if self.hands_over(endpoint) {
             return self.begin_hand_over(endpoint);
         }
         if list != List::Priority {
@@ -127,6 +123,11 @@ impl<E: Storage<Entry>, H: Storage<u32>> Engine<E, H> {
         endpoint.entries += 1;
         endpoint.appending = at;
         self.compare(endpoint)
+    }
+
+    /// Returns whether the lists are handed over instead of having another buffer.
+    fn hands_over(&self, endpoint: &Endpoint) -> bool {
+        endpoint.state != State::Disabled && self.is_short(endpoint)
     }
 
     /// Appends a buffer to a list that no search precedes.

@@ -369,13 +369,7 @@ impl Model {
             });
             return told(Outcome::Unexpected(Receipt {
                 header,
-                stored: false,
-                context: 0,
-                address: 0,
-                length: 0,
-                unlinked: false,
-                full: false,
-                counting: false,
+                ..Receipt::NONE
             }));
         };
         let mut buffer = at.overflow[place].buffer;
