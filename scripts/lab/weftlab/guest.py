@@ -177,10 +177,10 @@ class Guest:
         if self.shell:
             args += ["-chardev", f"socket,id=shell,path={self.shell},server=on,wait=off",
                      "-device", "virtconsole,chardev=shell"]  # fmt: skip
-        args += self._share("rootfs", paths.env("root"), True)
-        args += self._share("run", self.run_dir, False)
+        args += self.share("rootfs", paths.env("root"), True)
+        args += self.share("run", self.run_dir, False)
         for tag, folder in shares.items():
-            args += self._share(tag, folder, True)
+            args += self.share(tag, folder, True)
         for number, port in enumerate(self.ports):
             bus = f"slot{number}"
             args += ["-device",
@@ -206,7 +206,8 @@ class Guest:
             yield arg
 
     @staticmethod
-    def _share(tag, folder, readonly):
+    def share(tag, folder, readonly):
+        """QEMU's words for a folder that a guest has by 9p."""
         return [
             "-fsdev",
             f"local,id=fs-{tag},path={str(folder).replace(',', ',,')},security_model=none,"

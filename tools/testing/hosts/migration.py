@@ -495,8 +495,7 @@ def possible(bench):
 def between_images(bench):
     with moving(bench) as (lab, a, b):
         host, hwid = lab["h1"], a[0].hwid(0)
-        for module in ("vfio_iommu_type1", "vfio-pci"):
-            host.stock_module(module)
+        steps.vfio(host)
         vf = a[1].vf(0)
         rounds = max(1, MIGRATIONS // 5)
         with load(host, lab["h2"], hwid) as work:

@@ -7,6 +7,7 @@ import json
 from weftlab.errors import Mismatch
 from weftlab.suite import test
 
+from . import steps
 from .migration import MIGRATIONS, SYSFS, back, holding, migrate, moving, none_twice
 
 LAB = "twins"
@@ -151,8 +152,7 @@ def each_step(bench):
 def rebound(bench):
     with moving(bench) as (lab, a, b):
         host, source, target = lab["h1"], a[2], a[1]
-        for module in ("vfio_iommu_type1", "vfio-pci"):
-            host.stock_module(module)
+        steps.vfio(host)
         vf = source.vf(0)
         group = host.out(f"basename $(readlink -f {SYSFS}/{vf}/iommu_group)")
         script = host.push("holder.py", HOLDER.encode())

@@ -13,7 +13,7 @@ from weftlab.errors import Mismatch
 from weftlab.suite import test
 
 from . import steps
-from .sriov import SYSFS, Side
+from .sriov import Side
 
 LAB = "nested"
 # Seconds until it has done all.
@@ -50,7 +50,7 @@ say over
 
 def line(vf):
     """How the inner guest is started."""
-    shares = [word for tag, folder in (("rootfs", "/"), ("lab", FOLDER)) for word in guest.Guest._share(tag, folder, True)]
+    shares = [word for tag, folder in (("rootfs", "/"), ("lab", FOLDER)) for word in guest.Guest.share(tag, folder, True)]
     words = [
         f"{FOLDER}/qemu", "-L", "/usr/share/seabios", "-L", "/usr/share/qemu", "-nodefaults", "-no-user-config",
         "-display", "none", "-M", "q35", "-m", f"{MEMORY}M", "-accel", "tcg", "-cpu", guest.CPU,
@@ -118,12 +118,7 @@ def handed(bench):
         side.numvfs(1)
     a.ready(1)
     there = b.ready(1)[1]
-    for module in ("vfio_iommu_type1", "vfio-pci"):
-        a.host.stock_module(module)
-    vf = a.vf(0)
-    hwid = a.host.out(f"cat {SYSFS}/{vf}/hwid")
-    a.host.run(f"echo {vf} >/sys/bus/pci/drivers/weft/unbind && echo vfio-pci >{SYSFS}/{vf}/driver_override && "
-               f"echo {vf} >/sys/bus/pci/drivers/vfio-pci/bind")  # fmt: skip
+    vf, hwid = a.lend(0)
     source = furnished(a.host)
     serving = b.host.start_job(b.host.weftctl_line("ping", "--serve", "--port", there))
     serving.expect("listening", 60)
@@ -147,6 +142,6 @@ def handed(bench):
     if found := dmesg.complaints(inner.text()):
         raise Mismatch("the kernel of the inner guest says:\n" + "\n".join(found))
     # It is the host's again.
-    a.host.run(f"rm -r {FOLDER}; echo {vf} >/sys/bus/pci/drivers/vfio-pci/unbind && echo >{SYSFS}/{vf}/driver_override && "
-               f"echo {vf} >/sys/bus/pci/drivers_probe")  # fmt: skip
+    a.host.run(f"rm -r {FOLDER}")
+    a.take_back(vf)
     a.ready(1)

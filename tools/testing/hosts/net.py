@@ -10,6 +10,7 @@ from weftlab import topology
 from weftlab.errors import Mismatch, Skip
 from weftlab.suite import test
 
+from . import steps
 from .far import ids
 
 LAB = "pair"
@@ -309,12 +310,11 @@ def in_a_row(bench, rounds, way):
     lab = bench.pair()
     h1, h2 = lab["h1"], lab["h2"]
     which = f"cat /sys/class/net/{NAME}/ifindex /sys/class/net/{NAME}/address"
-    free = "sync; echo 3 >/proc/sys/vm/drop_caches; awk '/MemAvailable/ { print $2 }' /proc/meminfo"
     came = f"cat /sys/class/net/{NAME}/statistics/rx_bytes"
     end = "/tmp/net-end"
     with interfaces(lab), program(h2, "serve", 5201):
         before = [host.out(which) for host in (h1, h2)]
-        kib = [int(host.out(free)) for host in (h1, h2)]
+        kib = [steps.available(host) for host in (h1, h2)]
         path = h1.push("net.py", PROGRAM.encode())
         h1.run(f"rm -f {end}")
         job = h1.start_job(f"exec python3 {path} until {address(lab, h2)} 5201 {end} 5")
@@ -328,7 +328,7 @@ def in_a_row(bench, rounds, way):
             raise Mismatch(f"what was acknowledged is lost: {done}")
         if [host.out(which) for host in (h1, h2)] != before:
             raise Mismatch("an interface is another one")
-        lost = [was - int(host.out(free)) for was, host in zip(kib, (h1, h2))]
+        lost = [was - steps.available(host) for was, host in zip(kib, (h1, h2))]
     bench.note(f"{rounds} times, {done['bytes'] >> 20} MiB; KiB less than before: {lost}")
     if max(lost) > MEMORY_KIB:
         raise Mismatch(f"of the memory of the hosts {lost} KiB are gone")

@@ -77,12 +77,6 @@ def anew(lab):
         guest.insmod()
 
 
-def available(host):
-    """KiB of memory that a host could use."""
-    host.run("sync; echo 3 >/proc/sys/vm/drop_caches")
-    return int(host.out("awk '/MemAvailable/ { print $2 }' /proc/meminfo"))
-
-
 def fresh(bench):
     lab = ring(bench)
     anew(lab)
@@ -178,9 +172,9 @@ def among_switches(bench):
     if found[one] // AREA == found[other] // AREA or at != "h2":
         raise Mismatch(f"local ids are {found}, and the way ends at {at}")
     for host, (sent, come) in said.items():
-        used = available(host)
+        used = steps.available(host)
         host.rmmod()
-        used = available(host) - used
+        used = steps.available(host) - used
         host.insmod()
         bench.note(f"{host.name}: {sent} messages sent, {come} received until all nodes were known; {used} KiB of memory")
 

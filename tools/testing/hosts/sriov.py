@@ -100,6 +100,21 @@ class Side:
     def set(self, n, name, value):
         self.host.run(f"echo {value} >{self.file(n, name)}")
 
+    def lend(self, n):
+        """Gives VF n to vfio-pci; its name and its hardware id."""
+        steps.vfio(self.host)
+        vf = self.vf(n)
+        hwid = self.host.out(f"cat {SYSFS}/{vf}/hwid")
+        self.host.run(f"echo {vf} >/sys/bus/pci/drivers/weft/unbind && "
+                      f"echo vfio-pci >{SYSFS}/{vf}/driver_override && "
+                      f"echo {vf} >/sys/bus/pci/drivers/vfio-pci/bind")  # fmt: skip
+        return vf, hwid
+
+    def take_back(self, vf):
+        """Ends that of the VF with this name."""
+        self.host.run(f"echo {vf} >/sys/bus/pci/drivers/vfio-pci/unbind && "
+                      f"echo >{SYSFS}/{vf}/driver_override && echo {vf} >/sys/bus/pci/drivers_probe")  # fmt: skip
+
     def state(self, n, wanted, timeout=60):
         """VF n is to be in that state: what it says itself takes a moment."""
         self.host.until(f"[ $(cat {self.file(n, 'state')}) = {wanted} ]", timeout)
@@ -460,13 +475,7 @@ def diagnosed(bench):
 def given_away(bench):
     with vfs(bench, 2) as (lab, a, b):
         nodes, there = a.ready(2), b.ready(2)
-        for module in ("vfio_iommu_type1", "vfio-pci"):
-            a.host.stock_module(module)
-        vf = a.vf(0)
-        hwid = a.host.out(f"cat {SYSFS}/{vf}/hwid")
-        a.host.run(f"echo {vf} >/sys/bus/pci/drivers/weft/unbind && "
-                   f"echo vfio-pci >{SYSFS}/{vf}/driver_override && "
-                   f"echo {vf} >/sys/bus/pci/drivers/vfio-pci/bind")  # fmt: skip
+        vf, hwid = a.lend(0)
         b.host.wait_link("hello", 60, port=there[1])
         with undisturbed((a, nodes[0]), (a, nodes[2])):
             job = a.host.start_job(f"weft-vfio {vf} --seconds 8 --timeout 60")
@@ -484,6 +493,5 @@ def given_away(bench):
                 failed = a.host.run(f"weft-vfio {words}", 60, None)
                 if failed.status != 1 or says not in failed.err:
                     raise Mismatch(f"weft-vfio {words}: {failed.status}, {failed.err}")
-        a.host.run(f"echo {vf} >/sys/bus/pci/drivers/vfio-pci/unbind && "
-                   f"echo >{SYSFS}/{vf}/driver_override && echo {vf} >/sys/bus/pci/drivers_probe")  # fmt: skip
+        a.take_back(vf)
         carry(a, b, a.ready(2), b.ready(2))

@@ -59,6 +59,17 @@ def meet(others):
         job.wait(120)
 
 
+def vfio(host):
+    """vfio-pci is there, and can be given functions."""
+    for module in ("vfio_iommu_type1", "vfio-pci"):
+        host.stock_module(module)
+
+
+def available(host):
+    """KiB of memory that a host could use."""
+    return int(host.out("sync; echo 3 >/proc/sys/vm/drop_caches; awk '/MemAvailable/ { print $2 }' /proc/meminfo"))
+
+
 def payload(host, name, size, seed=1):
     """A file of noise at `host`; (path there, path here)."""
     path = host.push(name, random.Random(seed).randbytes(size))
