@@ -81,6 +81,7 @@ pub mod staging;
 pub mod text;
 pub mod tpt;
 pub mod trunk;
+pub mod watch;
 pub mod window;
 pub mod wire;
 pub mod word;

@@ -32,6 +32,7 @@ use crate::{
         hold::Hold,
         qp::{Deferred, Disconnect, Flow},
         trunk::{Fault, Layout},
+        watch::Watch,
     },
     sys::{
         clock,
@@ -55,10 +56,9 @@ mod runners;
 mod session;
 mod sleepers;
 mod still;
-mod watch;
 
 pub(super) use self::sleepers::Runner;
-use self::{sleepers::Sleepers, watch::Watch};
+use self::sleepers::Sleepers;
 
 /// How a run ended.
 enum Rest {

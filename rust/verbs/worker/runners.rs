@@ -5,10 +5,11 @@
 //!
 //! What a run does is in the parent module; users that sleep between two runs are in `sleepers`.
 
-use super::{watch::SOON, Core, Rest, Worker};
+use super::{Core, Rest, Worker};
 use crate::{
     fabric::Node,
     hw::Port,
+    proto::watch::SOON,
     sys::{clock, work},
     verbs::{qp::Qp, trunk::Io},
 };
@@ -51,7 +52,6 @@ impl WorkItem for Worker {
         let idle = matches!(rest, Rest::Idle | Rest::Later);
         if idle && !core.watch.expects_users() {
             if awake {
-                core.watch.expects_no_users();
                 rest = this.linger(&mut core, &node, &**port);
             } else if core.watch.doubts() {
                 rest = this.make_sure(&mut core, &node, &**port, rest);

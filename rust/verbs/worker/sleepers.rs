@@ -12,10 +12,11 @@
 //! A doorbell wakes one of the users that sleep, the longest asleep first. It need not get the
 //! processor soon, or may be about to leave: the work item runs a jiffy later in any case.
 
-use super::{watch::SOON, Rest, Worker};
+use super::{Rest, Worker};
 use crate::{
     fabric::Node,
     hw::Port,
+    proto::watch::SOON,
     sys::{
         waitq::{On, WaitQueue},
         work,

@@ -1,13 +1,13 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Decides how a worker learns of new work: whether the peer is to ring, whether users run the engine
-//! anyway, and how much traffic there is.
+//! Decides how an end of a link learns of new work: whether the peer is to ring, whether users run the
+//! engine anyway, and how much traffic there is.
 //!
-//! `runners` acts on it. This file must not know the link queues.
+//! The worker of the link acts on it. This file must not know the link queues.
 
 /// Jiffies until another attempt after there was no room, or no receive request, and until the next
 /// check that users still run the engine.
-pub(super) const SOON: usize = 1;
+pub const SOON: usize = 1;
 /// If so many cells and control words have come and gone between two polls that found nothing, the
 /// link is loaded: the peer is polled, and not asked to ring. Ends that wait for an answer to each
 /// message exchange fewer.
@@ -22,28 +22,28 @@ const POLLER: u32 = 8;
 const PATIENCE: u32 = 12;
 
 /// The state for one session of a link.
-pub(super) struct Watch {
+pub struct Watch {
     /// The peer was asked to ring when something comes.
-    pub(super) asleep: bool,
+    pub asleep: bool,
     /// It was not asked for an echo: what it had written before it saw that is not announced, unless it
     /// rings for something else.
-    pub(super) unsure: bool,
+    pub unsure: bool,
     /// The work item has not run since.
     fresh: bool,
     /// The peer is still to be rung for control words.
-    pub(super) owes: bool,
+    pub owes: bool,
     /// The last run has sent a request: the peer rings when it answers, if it was asked to before.
-    pub(super) asks: bool,
+    pub asks: bool,
     /// Cells and control words that have come, and cells that have gone, since the peer was asked to
     /// ring, or was last polled.
     came: usize,
     /// How many times the peer is still to be polled, whatever comes.
     hold_off: u32,
     /// The work item is queued.
-    pub(super) timer: bool,
+    pub timer: bool,
     /// A user has run the engine since the work item did,
     polled: bool,
-    /// and how often since [`Watch::user_sleeps`] or [`Watch::expects_no_users`].
+    /// and how often since [`Watch::user_sleeps`] or [`Watch::holds_off`].
     polls: u32,
     /// How many times the work item still checks for users that run the engine before it asks the
     /// peer to ring.
@@ -51,7 +51,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) const fn new() -> Self {
+    /// State at the beginning of a session.
+    pub const fn new() -> Self {
         Self {
             // Link queues that are zero ask for a doorbell at the first message.
             asleep: true,
@@ -69,12 +70,12 @@ impl Watch {
     }
 
     /// Returns whether a doorbell announces all that comes, and nothing is to be announced to the peer.
-    pub(super) fn is_asleep(&self) -> bool {
+    pub fn is_asleep(&self) -> bool {
         self.asleep && !self.unsure && !self.owes
     }
 
     /// Notes that the peer was asked to ring; `echoes`: for an echo as well.
-    pub(super) fn sleeps(&mut self, echoes: bool) {
+    pub fn sleeps(&mut self, echoes: bool) {
         self.asleep = true;
         self.unsure = !echoes;
         self.fresh = true;
@@ -82,12 +83,12 @@ impl Watch {
 
     /// Returns whether it has been unsure since the last call, or longer: users that run the engine all
     /// the time soon are sure by themselves.
-    pub(super) fn doubts(&mut self) -> bool {
+    pub fn doubts(&mut self) -> bool {
         self.asleep && self.unsure && !core::mem::take(&mut self.fresh)
     }
 
     /// Notes that the work item runs.
-    pub(super) fn begins(&mut self) {
+    pub fn begins(&mut self) {
         self.timer = false;
         if core::mem::take(&mut self.polled) {
             self.patience = if self.polls >= POLLER { PATIENCE } else { 0 };
@@ -97,18 +98,13 @@ impl Watch {
     }
 
     /// Returns whether users are expected to run the engine.
-    pub(super) fn expects_users(&self) -> bool {
+    pub fn expects_users(&self) -> bool {
         self.patience != 0
-    }
-
-    /// Notes that users are not expected to run the engine.
-    pub(super) fn expects_no_users(&mut self) {
-        self.polls = 0;
     }
 
     /// Notes that a user has run the engine. Returns the jiffies after which the work item is to
     /// check that the user still does.
-    pub(super) fn user_ran(&mut self) -> usize {
+    pub fn user_ran(&mut self) -> usize {
         self.polled = true;
         self.polls = self.polls.saturating_add(1);
         // At first a doorbell is requested as early as can be: the user may not run the engine again.
@@ -120,14 +116,14 @@ impl Watch {
     }
 
     /// Notes that the user is going to sleep.
-    pub(super) fn user_sleeps(&mut self) {
+    pub fn user_sleeps(&mut self) {
         self.polled = false;
         self.polls = 0;
         self.patience = 0;
     }
 
     /// Notes that `count` cells and control words have come.
-    pub(super) fn took(&mut self, count: usize) {
+    pub fn took(&mut self, count: usize) {
         if count > 0 {
             self.asleep = false;
             self.unsure = false;
@@ -136,22 +132,24 @@ impl Watch {
     }
 
     /// Notes that `count` cells have gone, `requests` of them requests.
-    pub(super) fn sent(&mut self, count: usize, requests: usize) {
+    pub fn sent(&mut self, count: usize, requests: usize) {
         self.came = self.came.saturating_add(count);
         self.asks = requests != 0;
     }
 
     /// Notes that polling is prolonged. As little traffic as an answer to each message is no load,
     /// however often it comes.
-    pub(super) fn begins_again(&mut self) {
+    pub fn begins_again(&mut self) {
         if self.hold_off == 0 && self.came < LOADED {
             self.came = 0;
         }
     }
 
     /// Returns, when nothing has come for a while, whether to poll the peer once more instead of
-    /// asking it to ring.
-    pub(super) fn holds_off(&mut self) -> bool {
+    /// asking it to ring. No user is expected to run the engine any more. One for which the work item stops
+    /// polling before that does run it, and is on its way to be expected.
+    pub fn holds_off(&mut self) -> bool {
+        self.polls = 0;
         let enough = match self.hold_off.checked_sub(1) {
             None => LOADED,
             Some(left) => {
@@ -170,7 +168,7 @@ impl Watch {
 
     /// As [`Watch::holds_off`], for a user that is going to sleep. While the peer is polled it is the work
     /// item that counts.
-    pub(super) fn holds_off_user(&mut self) -> bool {
+    pub fn holds_off_user(&mut self) -> bool {
         self.hold_off != 0 || self.holds_off()
     }
 }
