@@ -34,6 +34,8 @@ pub struct Watch {
     pub owes: bool,
     /// The last run has sent a request: the peer rings when it answers, if it was asked to before.
     pub asks: bool,
+    /// The last run has sent nothing.
+    silent: bool,
     /// Cells and control words that have come, and cells that have gone, since the peer was asked to
     /// ring, or was last polled.
     came: usize,
@@ -41,9 +43,12 @@ pub struct Watch {
     hold_off: u32,
     /// The work item is queued.
     pub timer: bool,
-    /// A user has run the engine since the work item did,
+    /// A user has run the engine since the work item did.
     polled: bool,
-    /// and how often since [`Watch::user_sleeps`] or [`Watch::holds_off`].
+    /// How often users have run it since nothing came for a while,
+    runs: u32,
+    /// and how often without sending anything, since one was going to sleep or was expected in vain. Those that poll do
+    /// so, those that post and do something else then do not.
     polls: u32,
     /// How many times the work item still checks for users that run the engine before it asks the
     /// peer to ring.
@@ -60,10 +65,12 @@ impl Watch {
             fresh: false,
             owes: false,
             asks: false,
+            silent: false,
             came: 0,
             hold_off: 0,
             timer: false,
             polled: false,
+            runs: 0,
             polls: 0,
             patience: 0,
         }
@@ -91,9 +98,12 @@ impl Watch {
     pub fn begins(&mut self) {
         self.timer = false;
         if core::mem::take(&mut self.polled) {
-            self.patience = if self.polls >= POLLER { PATIENCE } else { 0 };
-        } else {
-            self.patience = self.patience.saturating_sub(1);
+            self.patience = if self.is_polled() { PATIENCE } else { 0 };
+        } else if self.patience > 0 {
+            self.patience -= 1;
+            if self.patience == 0 {
+                self.forget_users();
+            }
         }
     }
 
@@ -102,13 +112,14 @@ impl Watch {
         self.patience != 0
     }
 
-    /// Notes that a user has run the engine. Returns the jiffies after which the work item is to
+    /// Notes that the last run was a user's. Returns the jiffies after which the work item is to
     /// check that the user still does.
     pub fn user_ran(&mut self) -> usize {
         self.polled = true;
-        self.polls = self.polls.saturating_add(1);
+        self.runs = self.runs.saturating_add(1);
+        self.polls = self.polls.saturating_add(self.silent.into());
         // At first a doorbell is requested as early as can be: the user may not run the engine again.
-        if self.polls >= POLLER {
+        if self.is_polled() {
             SOON
         } else {
             0
@@ -118,8 +129,17 @@ impl Watch {
     /// Notes that the user is going to sleep.
     pub fn user_sleeps(&mut self) {
         self.polled = false;
-        self.polls = 0;
         self.patience = 0;
+        self.forget_users();
+    }
+
+    /// Returns whether a user has run the engine so often that it is expected to do so again.
+    fn is_polled(&self) -> bool {
+        self.runs.max(self.polls) >= POLLER
+    }
+
+    fn forget_users(&mut self) {
+        (self.runs, self.polls) = (0, 0);
     }
 
     /// Notes that `count` cells and control words have come.
@@ -135,6 +155,7 @@ impl Watch {
     pub fn sent(&mut self, count: usize, requests: usize) {
         self.came = self.came.saturating_add(count);
         self.asks = requests != 0;
+        self.silent = count == 0;
     }
 
     /// Notes that polling is prolonged. As little traffic as an answer to each message is no load,
@@ -146,10 +167,9 @@ impl Watch {
     }
 
     /// Returns, when nothing has come for a while, whether to poll the peer once more instead of
-    /// asking it to ring. No user is expected to run the engine any more. One for which the work item stops
-    /// polling before that does run it, and is on its way to be expected.
+    /// asking it to ring.
     pub fn holds_off(&mut self) -> bool {
-        self.polls = 0;
+        self.runs = 0;
         let enough = match self.hold_off.checked_sub(1) {
             None => LOADED,
             Some(left) => {

@@ -8,59 +8,82 @@ use weft_proto::watch::{Watch, SOON};
 const POLLER: usize = 8;
 const PATIENCE: usize = 12;
 
-/// A user runs the engine `times` times; returns after how many jiffies the work item is to run after the last.
-fn runs(watch: &mut Watch, times: usize) -> usize {
-    (0..times).fold(0, |_, _| watch.user_ran())
+/// A user runs the engine `times` times, each of which sends `count` cells; returns after how many jiffies the work item is
+/// to run after the last.
+fn runs(watch: &mut Watch, times: usize, count: usize) -> usize {
+    (0..times).fold(0, |_, _| {
+        watch.sent(count, count);
+        watch.user_ran()
+    })
 }
 
 #[test]
-fn a_user_that_runs_the_engine_all_the_time_is_expected_for_some_jiffies() {
+fn a_user_that_polls_is_expected_for_some_jiffies() {
     let mut watch = Watch::new();
-    assert_eq!(runs(&mut watch, POLLER - 1), 0);
+    assert_eq!(runs(&mut watch, POLLER - 1, 0), 0);
     watch.begins();
     assert!(!watch.expects_users());
-    assert_eq!(runs(&mut watch, 1), SOON);
+    assert_eq!(runs(&mut watch, 1, 0), SOON);
     for jiffy in 0..PATIENCE {
         watch.begins();
         assert!(watch.expects_users(), "jiffy {jiffy}");
     }
+    // It has not come back, and is expected as late as at first the next time.
     watch.begins();
     assert!(!watch.expects_users());
+    assert_eq!(runs(&mut watch, POLLER - 1, 0), 0);
 }
 
 #[test]
-fn a_user_that_the_work_item_gives_way_to_is_on_its_way_to_be_expected() {
+fn a_user_that_polls_is_expected_however_often_the_work_item_runs_meanwhile() {
     let mut watch = Watch::new();
-    // The work item runs after each run of the user, polls, and stops as the user waits for the engine.
+    // Of each message it sends one, and polls once at least until the answer is there.
     for _ in 0..POLLER {
         assert!(!watch.expects_users());
-        runs(&mut watch, 1);
-        watch.begins();
+        for count in [1, 0] {
+            runs(&mut watch, 1, count);
+            watch.begins();
+            watch.holds_off();
+            watch.sleeps(true);
+        }
+        // As after a doorbell.
+        watch.took(1);
+        if !watch.expects_users() {
+            watch.begins();
+        }
     }
     assert!(watch.expects_users());
 }
 
 #[test]
-fn a_user_that_comes_now_and_then_is_not_expected() {
+fn a_user_that_posts_and_does_something_else_is_not_expected() {
     let mut watch = Watch::new();
     for _ in 0..4 * POLLER {
-        runs(&mut watch, 1);
+        assert_eq!(runs(&mut watch, 1, 1), 0);
         watch.begins();
         assert!(!watch.expects_users());
-        // It polled until nothing had come for a while: the peer is asked to ring.
-        assert!(!watch.holds_off());
+        // The work item polls until nothing has come for a while.
+        watch.holds_off();
         watch.sleeps(true);
     }
 }
 
 #[test]
+fn a_user_that_sends_all_the_time_is_expected_unless_it_pauses() {
+    let mut watch = Watch::new();
+    assert_eq!(runs(&mut watch, POLLER, 1), SOON);
+    watch.begins();
+    assert!(watch.expects_users());
+}
+
+#[test]
 fn a_user_that_sleeps_is_not_expected() {
     let mut watch = Watch::new();
-    runs(&mut watch, POLLER);
+    runs(&mut watch, POLLER, 0);
     watch.begins();
     watch.user_sleeps();
     assert!(!watch.expects_users());
-    assert_eq!(watch.user_ran(), 0);
+    assert_eq!(runs(&mut watch, 1, 0), 0);
 }
 
 #[test]
