@@ -162,7 +162,7 @@ impl Interface {
         let wanted = said.check();
         let mut state = self.state.lock();
         let free = state.operations.free(0..OPERATIONS);
-        let Some(n) = free else {
+        let Some(n) = free.or_else(|| state.park()) else {
             return false;
         };
         let gets = wanted.as_ref().is_ok_and(|wanted| wanted.gets.is_some());
@@ -336,11 +336,10 @@ impl Interface {
     pub(super) fn end(&self, worker: &mut Worker) -> bool {
         let mut state = self.state.lock();
         let (later, mut any) = state.lose(clock::now_ms);
-        let over = state.over;
-        drop(state);
         worker.later = later;
-        let mut state = self.state.lock();
-        for n in over {
+        let mut next = 0;
+        while let Some(n) = state.over.next(next) {
+            next = n + 1;
             let Some(operation) = state.operations.get(n) else {
                 continue;
             };

@@ -181,7 +181,7 @@ impl Interface {
                 say(&grant.to, 0, Body::Data { chunk, status });
             }
         }
-        while let Some(n) = state.operations.used().next() {
+        while let Some(n) = state.operations.next(0) {
             let asks = state
                 .asks
                 .get_mut(n)

@@ -39,6 +39,7 @@ mod lists;
 mod matcher;
 mod operation;
 mod operations;
+mod parked;
 mod peer;
 mod places;
 mod polled;
@@ -71,6 +72,8 @@ const CARRIED: usize = 16;
 const COPIES: [usize; 2] = [32, 8];
 /// What an interface has begun and that is not over: messages that it has sent, gets, atomic operations.
 const OPERATIONS: usize = 64;
+/// Messages beside these that their targets have taken, and will pull when they are received.
+const PARKED: usize = 4096;
 /// Messages that an interface pulls at once.
 const PULLS: usize = 32;
 /// Operations that get something and are not over. Not of the same: what others send has to go on while they wait.

@@ -105,8 +105,9 @@ impl State {
 
     /// Ends operations whose target is closed. Returns whether there were any.
     pub(super) fn end_of(&mut self, is_closed: &dyn Fn(&To) -> bool) -> bool {
-        let mut any = false;
-        for n in self.operations.used() {
+        let (mut any, mut next) = (false, 0);
+        while let Some(n) = self.operations.next(next) {
+            next = n + 1;
             let Some(operation) = self.operations.get(n) else {
                 continue;
             };
@@ -157,7 +158,9 @@ impl State {
             return (first, begun);
         }
         let earlier = |first: Option<u64>, when: u64| Some(first.map_or(when, |at| at.min(when)));
-        for n in self.operations.used() {
+        let mut next = 0;
+        while let Some(n) = self.operations.next(next) {
+            next = n + 1;
             let Some(operation) = self.operations.get_mut(n) else {
                 continue;
             };
@@ -335,7 +338,7 @@ impl State {
 }
 
 /// Returns the flow to an interface, which may be a new one. `None`: there is no place for another flow.
-pub(super) fn flow_of(flows: &mut KVec<Flow>, to: &To) -> Option<usize> {
+pub(super) fn flow_of(flows: &mut KVVec<Flow>, to: &To) -> Option<usize> {
     let known = flows.iter().position(|flow| flow.to.is(to));
     if known.is_none() {
         flows.push_within_capacity(Flow::new(to.clone())).ok()?;
@@ -344,7 +347,7 @@ pub(super) fn flow_of(flows: &mut KVec<Flow>, to: &To) -> Option<usize> {
 }
 
 /// Queues the operation in place `at` in its flow. `None`: there is no place for it.
-fn queue(flows: &mut KVec<Flow>, to: &To, at: usize) -> Option<u32> {
+fn queue(flows: &mut KVVec<Flow>, to: &To, at: usize) -> Option<u32> {
     let n = flow_of(flows, to)?;
     let flow = flows.get_mut(n)?;
     let sequence = flow.source.queue(OPERATIONS as u32)?;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A table with a few places, and which of them are in use: those alone are looked at in a round.
+//! A table with a few places, which can have more behind them, and which of them are in use: those alone are looked at
+//! in a round.
 //!
 //! This file must not know what is in it.
 
 use core::ops::Range;
-use kernel::prelude::*;
+use kernel::{bitmap::BitmapVec, prelude::*};
 
-/// Places at most.
-const MOST: usize = u64::BITS as usize;
+/// The few places: each has its bit in a [`Set`].
+const FEW: usize = u64::BITS as usize;
 
-/// Numbers of places. It can be gone through: what it has then does not change meanwhile.
+/// Numbers of the few places. It can be gone through: what it has then does not change meanwhile.
 #[derive(Clone, Copy)]
 pub(super) struct Set(u64);
 
@@ -19,7 +20,7 @@ impl Set {
 
     /// Returns those of a range.
     fn of(range: &Range<usize>) -> Self {
-        let below = |n: usize| match n < MOST {
+        let below = |n: usize| match n < FEW {
             true => (1 << n) - 1,
             false => u64::MAX,
         };
@@ -27,19 +28,19 @@ impl Set {
     }
 
     pub(super) fn insert(&mut self, n: usize) {
-        if n < MOST {
+        if n < FEW {
             self.0 |= 1 << n;
         }
     }
 
     pub(super) fn remove(&mut self, n: usize) {
-        if n < MOST {
+        if n < FEW {
             self.0 &= !(1 << n);
         }
     }
 
-    pub(super) fn has(self, n: usize) -> bool {
-        n < MOST && self.0 & (1 << n) != 0
+    fn has(self, n: usize) -> bool {
+        n < FEW && self.0 & (1 << n) != 0
     }
 
     fn without(self, other: Self) -> Self {
@@ -54,39 +55,134 @@ impl Iterator for Set {
         let n = self.0.trailing_zeros() as usize;
         // The lowest bit that is set.
         self.0 &= self.0.wrapping_sub(1);
-        (n < MOST).then_some(n)
+        (n < FEW).then_some(n)
+    }
+}
+
+/// Numbers of places, the few and those behind them.
+pub(super) struct Marks {
+    few: Set,
+    more: BitmapVec,
+    /// How many there are of those behind.
+    count: usize,
+}
+
+impl Marks {
+    pub(super) fn new() -> Self {
+        Self {
+            few: Set::EMPTY,
+            more: BitmapVec::new_inline(),
+            count: 0,
+        }
+    }
+
+    /// Makes room for numbers below `count`. `ENOMEM`.
+    pub(super) fn grow(&mut self, count: usize) -> Result {
+        let count = count.saturating_sub(FEW);
+        if count > self.more.len() {
+            let mut more = BitmapVec::new(count, GFP_KERNEL_ACCOUNT)?;
+            more.copy_and_extend(&self.more);
+            self.more = more;
+        }
+        Ok(())
+    }
+
+    /// Returns which bit it has behind the few; `None`: there is none.
+    fn bit(&self, n: usize) -> Option<usize> {
+        n.checked_sub(FEW).filter(|bit| *bit < self.more.len())
+    }
+
+    pub(super) fn insert(&mut self, n: usize) {
+        self.few.insert(n);
+        if let Some(bit) = self.bit(n).filter(|_| !self.has(n)) {
+            self.more.set_bit(bit);
+            self.count += 1;
+        }
+    }
+
+    pub(super) fn remove(&mut self, n: usize) {
+        self.few.remove(n);
+        if let Some(bit) = self.bit(n).filter(|_| self.has(n)) {
+            self.more.clear_bit(bit);
+            self.count -= 1;
+        }
+    }
+
+    pub(super) fn has(&self, n: usize) -> bool {
+        self.few.has(n)
+            || self
+                .bit(n)
+                .is_some_and(|bit| self.more.next_bit(bit) == Some(bit))
+    }
+
+    /// Returns the first number from `n` on.
+    pub(super) fn next(&self, n: usize) -> Option<usize> {
+        let few = self.few.without(Set::of(&(0..n))).next();
+        few.or_else(|| {
+            let bit = self.bit(n.max(FEW)).filter(|_| self.count > 0)?;
+            Some(FEW + self.more.next_bit(bit)?)
+        })
+    }
+
+    /// Returns the first number of those behind the few that it does not have.
+    fn next_free(&self) -> Option<usize> {
+        Some(FEW + self.more.next_zero_bit(0)?)
     }
 }
 
 /// A table.
 pub(super) struct Places<T> {
-    places: KVec<Option<T>>,
-    used: Set,
+    places: KVVec<Option<T>>,
+    used: Marks,
 }
 
 impl<T> Places<T> {
     /// Makes one with `count` places, up to 64. `ENOMEM`.
     pub(super) fn new(count: usize) -> Result<Self> {
-        let count = count.min(MOST);
-        let mut places = KVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
-        for _ in 0..count {
-            places.push(None, GFP_KERNEL_ACCOUNT)?;
-        }
-        Ok(Self {
-            places,
-            used: Set::EMPTY,
-        })
+        let mut new = Self {
+            places: KVVec::new(),
+            used: Marks::new(),
+        };
+        new.grow(count.min(FEW))?;
+        Ok(new)
     }
 
-    /// Returns the first place of `range` that is free.
+    /// Adds places, up to `count` of them. `ENOMEM`.
+    pub(super) fn grow(&mut self, count: usize) -> Result {
+        self.used.grow(count)?;
+        let more = count.saturating_sub(self.places.len());
+        self.places.reserve(more, GFP_KERNEL_ACCOUNT)?;
+        for _ in 0..more {
+            self.places.push(None, GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many places there are.
+    pub(super) fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Returns the first place of `range`, of the few ones, that is free.
     pub(super) fn free(&self, range: Range<usize>) -> Option<usize> {
-        let n = Set::of(&range).without(self.used).next();
+        let n = Set::of(&range).without(self.used.few).next();
         n.filter(|n| *n < self.places.len())
     }
 
-    /// Returns those that are in use now.
+    /// Returns the first place behind the few that is free.
+    pub(super) fn free_behind(&self) -> Option<usize> {
+        let n = self.used.next_free();
+        n.filter(|n| *n < self.places.len())
+    }
+
+    /// Returns those of the few that are in use now.
     pub(super) fn used(&self) -> Set {
-        self.used
+        self.used.few
+    }
+
+    /// Returns the first one from `n` on that is in use.
+    pub(super) fn next(&self, n: usize) -> Option<usize> {
+        self.used.next(n)
     }
 
     pub(super) fn get(&self, n: usize) -> Option<&T> {
@@ -114,12 +210,12 @@ impl<T> Places<T> {
         taken
     }
 
-    /// Frees the next place that is in use.
-    pub(super) fn take_any(&mut self) -> Option<T> {
-        self.used.next().and_then(|n| self.take(n))
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().flatten()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.used.filter_map(|n| self.get(n))
+    /// Frees the next place that is in use.
+    pub(super) fn take_any(&mut self) -> Option<T> {
+        self.next(0).and_then(|n| self.take(n))
     }
 }

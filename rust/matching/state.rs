@@ -3,7 +3,8 @@
 //! What the thread of an interface shares with the hosts' work items: messages that have come, what is to be carried
 //! out, operations, pulls and grants.
 //!
-//! All memory is allocated when the interface is opened, but for the chunks of a pull. Memory that is being copied is
+//! All memory is allocated when the interface is opened, but for the chunks of a pull, and for messages that are parked.
+//! Memory that is being copied is
 //! taken out meanwhile: the lock is not held during a page fault. This file must not know rings or lists.
 
 use super::{
@@ -12,10 +13,10 @@ use super::{
     grant::{self, Grant},
     operation::{Flow, Operation},
     peer::Peer,
-    places::{Places, Set},
+    places::{Marks, Places, Set},
     pull::{Chunk, Kept, Pull},
     to::Asked,
-    CARRIED, CHUNK, CHUNKS, COPIES, GETS, GRANTS, OPERATIONS, PULLS, RETRIES, WAITING,
+    CARRIED, CHUNK, CHUNKS, COPIES, GETS, GRANTS, OPERATIONS, PARKED, PULLS, RETRIES, WAITING,
 };
 use crate::{
     proto::{
@@ -33,6 +34,8 @@ use kernel::{bindings, prelude::*, sync::Arc};
 const ARRIVALS: usize = WAITING as usize + CARRIED;
 /// What is to be carried out: one that an engine has executed, and hits.
 const CARRIES: usize = CARRIED + 1;
+/// The number of the first grant, of what hosts ask for: behind those of operations.
+pub(super) const GRANTED: usize = OPERATIONS + PARKED;
 /// So many pulls at once have memory for [`CHUNKS`] chunks each; others for so many, which is enough for all together to
 /// keep a channel busy.
 const ALONE: usize = 2;
@@ -59,12 +62,12 @@ pub(super) struct State {
     deferred: bool,
     pub(super) operations: Places<Operation>,
     /// Operations that are over, and those of whose bytes hosts have asked for some: for which.
-    pub(super) over: Set,
-    pub(super) asked: Set,
-    pub(super) asks: KVec<[Option<Asked>; CHUNKS]>,
+    pub(super) over: Marks,
+    pub(super) asked: Marks,
+    pub(super) asks: KVVec<[Option<Asked>; CHUNKS]>,
     /// Those that are not over, by their names.
     pub(super) pending: Operations<Memory<Pending>>,
-    pub(super) flows: KVec<Flow>,
+    pub(super) flows: KVVec<Flow>,
     /// Of messages, and behind [`PULLS`] of them those of operations.
     pub(super) pulls: Places<Pull>,
     pub(super) grants: Places<Grant>,
@@ -95,14 +98,14 @@ impl State {
             carries: KVec::with_capacity(CARRIES, GFP_KERNEL_ACCOUNT)?,
             deferred: false,
             operations: Places::new(OPERATIONS)?,
-            over: Set::EMPTY,
-            asked: Set::EMPTY,
-            asks: all(OPERATIONS, |_| [None; CHUNKS])?,
+            over: Marks::new(),
+            asked: Marks::new(),
+            asks: KVVec::from_elem([None; CHUNKS], OPERATIONS, GFP_KERNEL_ACCOUNT)?,
             pending: Operations::new(
                 Memory::new(Pending::free(random::nonzero32()), OPERATIONS)?,
                 Policy { retries: RETRIES },
             ),
-            flows: KVec::with_capacity(OPERATIONS, GFP_KERNEL_ACCOUNT)?,
+            flows: KVVec::with_capacity(OPERATIONS, GFP_KERNEL_ACCOUNT)?,
             pulls: Places::new(PULLS + GETS)?,
             grants: Places::new(GRANTS)?,
             asked_of_grants: Set::EMPTY,
@@ -299,19 +302,17 @@ impl State {
             return false;
         };
         *place = Some(asked);
-        self.note_asked_of(if granted.is_some() { OPERATIONS + n } else { n }, true);
+        self.note_asked_of(if granted.is_some() { GRANTED + n } else { n }, true);
         true
     }
 
     /// Notes whether bytes are asked for, of an operation, or behind those of a grant.
     pub(super) fn note_asked_of(&mut self, n: usize, are: bool) {
-        let (set, n) = match n.checked_sub(OPERATIONS) {
-            None => (&mut self.asked, n),
-            Some(n) => (&mut self.asked_of_grants, n),
-        };
-        match are {
-            true => set.insert(n),
-            false => set.remove(n),
+        match (n.checked_sub(GRANTED), are) {
+            (None, true) => self.asked.insert(n),
+            (None, false) => self.asked.remove(n),
+            (Some(n), true) => self.asked_of_grants.insert(n),
+            (Some(n), false) => self.asked_of_grants.remove(n),
         }
     }
 

@@ -6,9 +6,9 @@ use super::{
     grant,
     initiator::errno,
     interface::{Interface, Worker},
-    state::State,
+    state::{State, GRANTED},
     to::{Asked, To},
-    CHUNKS, OPERATIONS,
+    CHUNKS,
 };
 use crate::{proto::envelope::Body, sys::errno::ECONNRESET};
 use kernel::prelude::*;
@@ -25,11 +25,14 @@ impl Interface {
     pub(super) fn supply(&self, worker: &mut Worker) -> bool {
         let mut any = false;
         let state = self.state.lock();
-        let (operations, grants) = (state.asked, state.asked_of_grants);
+        let (mut operation, grants) = (state.asked.next(0), state.asked_of_grants);
         drop(state);
-        let grants = grants.map(|n| OPERATIONS + n);
-        for n in Iterator::chain(operations, grants) {
+        while let Some(n) = operation {
             any |= self.supply_one(worker, n);
+            operation = self.state.lock().asked.next(n + 1);
+        }
+        for n in grants {
+            any |= self.supply_one(worker, GRANTED + n);
         }
         any
     }
@@ -39,7 +42,7 @@ impl Interface {
         let mut state = self.state.lock();
         let Some((source, places)) = source(&mut state, n) else {
             // It is over, as an operation or as a grant.
-            match n < OPERATIONS {
+            match n < GRANTED {
                 true => state.forget_asked(n),
                 false => state.note_asked_of(n, false),
             }
@@ -95,7 +98,7 @@ impl Interface {
 
 /// Returns the memory of an operation, or behind those of a grant, and what is asked for of it. `None`: it is over.
 fn source(state: &mut State, n: usize) -> Option<(Source, &mut [Option<Asked>; CHUNKS])> {
-    match n.checked_sub(OPERATIONS) {
+    match n.checked_sub(GRANTED) {
         None => {
             let operation = state.operations.get(n)?;
             let source = Source {

@@ -4,12 +4,18 @@
 
 use kernel::prelude::*;
 
-/// A fixed number of elements.
+/// A number of elements, of which there may become more.
 pub(crate) struct Memory<T>(KVVec<T>);
 
 impl<T: Clone> Memory<T> {
     pub(crate) fn new(what: T, count: usize) -> Result<Self> {
         Ok(Self(KVVec::from_elem(what, count, GFP_KERNEL)?))
+    }
+
+    /// Adds elements, up to `count` of them, for what a user does. `ENOMEM`.
+    pub(crate) fn grow(&mut self, what: T, count: usize) -> Result {
+        let more = count.saturating_sub(self.0.len());
+        Ok(self.0.extend_with(more, what, GFP_KERNEL_ACCOUNT)?)
     }
 }
 

@@ -105,6 +105,20 @@ impl<S: Storage<Pending>> Operations<S> {
         Some(place.id(at))
     }
 
+    /// Returns its memory, to have it grow.
+    pub fn memory(&mut self) -> &mut S {
+        &mut self.memory
+    }
+
+    /// Notes that the operation whose last try has this name has another number from here on.
+    pub fn renumber(&mut self, id: Id, cookie: u64) {
+        if self.find(id).is_some() {
+            if let Some(place) = self.memory.at_mut(id.0 as u32) {
+                place.cookie = cookie;
+            }
+        }
+    }
+
     /// Returns the operation whose last try has this name.
     pub fn find(&self, id: Id) -> Option<u64> {
         let at = id.0 as u32;

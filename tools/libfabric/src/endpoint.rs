@@ -60,8 +60,10 @@ use task::{Act, Remote, Sending, Task};
 
 /// Bytes of the longest message that can be injected.
 pub const INJECT: usize = 1024;
-/// Messages that an endpoint can have under way.
+/// Messages that a program may count on an endpoint to take at once.
 pub const SENDS: usize = 256;
+/// Messages that can be under way: the driver keeps as many that are not received yet.
+pub const UNDER_WAY: usize = 4096;
 /// Pieces of a message.
 pub const PIECES: usize = 4;
 /// Regions, and places in them, that an access is to.

@@ -242,6 +242,24 @@ fn l_7_idempotent_operations_are_retried_and_ordered_ones_fail() {
 }
 
 #[test]
+fn l_5_an_operation_gets_another_number_and_the_table_grows() {
+    let mut table = operations(1, 3);
+    let first = table.begin(Class::Ordered, 5).unwrap();
+    assert_eq!(table.begin(Class::Ordered, 6), None);
+    table.memory().resize(2, Pending::free(0));
+    let second = table.begin(Class::Ordered, 6).unwrap();
+    table.renumber(first, 64);
+    assert_eq!((table.find(first), table.find(second)), (Some(64), Some(6)));
+    assert_eq!(table.complete(first), Some(64));
+    // Of one that is over nothing is noted, nor of what has its place then.
+    table.renumber(first, 7);
+    let third = table.begin(Class::Ordered, 8).unwrap();
+    table.renumber(first, 9);
+    assert_eq!((table.find(first), table.find(third)), (None, Some(8)));
+    assert_eq!(table.lose(second), Some(Verdict::Fail(6)));
+}
+
+#[test]
 fn l_7_retries_end() {
     let mut table = operations(1, 2);
     let mut last = table.begin(Class::Idempotent, 10).expect("room");

@@ -67,7 +67,10 @@ impl Rings for Matching {
 /// How many operations there can be.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// What a program is told of.
     pub sends: usize,
+    /// What is with the driver, or in its ring.
+    pub under_way: usize,
     pub receives: usize,
     /// List entries for regions: as many as two for each.
     pub regions: usize,
@@ -183,7 +186,7 @@ impl<R: Rings> Engine<R> {
 
     /// Whether another message may be with the driver, if it has a slot.
     pub(super) fn has_room(&self) -> bool {
-        self.sends < self.limits.sends
+        self.sends < self.limits.under_way
     }
 
     /// An operation is in the ring, if there was room for it.

@@ -5,7 +5,7 @@
 use super::bits::BEGIN;
 use super::common::Common;
 use super::engine::{Engine, Limits};
-use super::{Bound, Live, SENDS};
+use super::{Bound, Live, SENDS, UNDER_WAY};
 use crate::base::lock;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
@@ -89,7 +89,13 @@ impl Common {
         let (matching, entries) = interface(&self.domain)?;
         let address = matching.address();
         let overflow = log::OVERFLOW.get() << 20;
-        let limits = Limits { sends: SENDS, receives: entries / 2, regions: entries / 4, overflow };
+        let limits = Limits {
+            sends: SENDS,
+            under_way: UNDER_WAY,
+            receives: entries / 2,
+            regions: entries / 4,
+            overflow,
+        };
         let mut engine = Engine::new(matching, limits);
         begin(&mut engine)?;
         let sources = self.caps & FI_SOURCE != 0;

@@ -91,7 +91,8 @@ impl Report for Told {
 
 fn engine(slots: usize) -> Engine<Fake> {
     let rings = Fake { slots, ..Fake::default() };
-    let limits = Limits { sends: MOST, receives: MOST, regions: MOST, overflow: 4 << 16 };
+    let limits =
+        Limits { sends: MOST, under_way: MOST, receives: MOST, regions: MOST, overflow: 4 << 16 };
     Engine::new(rings, limits)
 }
 

@@ -531,6 +531,69 @@ TEST_F(matching, L_5_any)
 	mi_close(&any);
 }
 
+#define TARGETS		70
+#define UNRECEIVED	8
+#define LONG		5000
+
+/*
+ * L-5: long messages that are not received, more than there are places for and to more targets,
+ * keep nothing back that comes behind them; and each is received once its target wants it.
+ */
+TEST_F(matching, L_5_not_received)
+{
+	static struct mi targets[TARGETS];
+	struct weft_match_event e;
+	unsigned int t, i;
+
+	fill(self->from, MOST, 11);
+	for (t = 0; t < TARGETS; t++) {
+		ASSERT_EQ(0, mi_open_as(&targets[t], 1, (struct weft_match_open) {
+			.entries = 64, .commands = 64, .events = 64,
+		}));
+		ASSERT_EQ(0, enable(&targets[t]));
+	}
+	for (i = 0; i < UNRECEIVED * TARGETS; i++) {
+		t = i % TARGETS;
+		put(&self->a, &targets[t], message(self->from + i, LONG, i / TARGETS, i), false);
+	}
+	command(&targets[3], buffer(self->to, 64, 99, 1));
+	put(&self->a, &targets[3], message(self->from, 64, 99, 9999), true);
+	e = next(&self->a);
+	ASSERT_EQ(WEFT_MATCH_SENT, e.kind);
+	EXPECT_EQ(9999, e.context);
+	EXPECT_EQ(0, e.status);
+	EXPECT_EQ(WEFT_MATCH_RECEIVED, next(&targets[3]).kind);
+	/* Backwards: the last ones are those that have not left their places. */
+	for (i = UNRECEIVED * TARGETS; i-- > TARGETS;) {
+		t = i % TARGETS;
+		memset(self->to, 0, LONG);
+		command(&targets[t], buffer(self->to, LONG, i / TARGETS, i));
+		e = next(&targets[t]);
+		ASSERT_EQ(WEFT_MATCH_RECEIVED, e.kind) TH_LOG("%u", i);
+		EXPECT_EQ(0, e.status);
+		EXPECT_EQ(LONG, e.stored);
+		EXPECT_EQ(0, memcmp(self->from + i, self->to, LONG)) TH_LOG("%u", i);
+		e = next(&self->a);
+		ASSERT_EQ(WEFT_MATCH_SENT, e.kind) TH_LOG("%u", i);
+		EXPECT_EQ(i, e.context);
+		EXPECT_EQ(0, e.status);
+	}
+	/* One of each is left: they end when their targets close, or their source does. */
+	for (t = 1; t < TARGETS; t++) {
+		mi_close(&targets[t]);
+		e = next(&self->a);
+		ASSERT_EQ(WEFT_MATCH_SENT, e.kind) TH_LOG("%u", t);
+		EXPECT_EQ(t, e.context);
+		EXPECT_EQ(ENXIO, e.status);
+	}
+	mi_close(&self->a);
+	command(&targets[0], buffer(self->to, LONG, 0, 1));
+	e = next(&targets[0]);
+	EXPECT_EQ(WEFT_MATCH_RECEIVED, e.kind);
+	EXPECT_NE(0, e.status);
+	mi_close(&targets[0]);
+}
+
 static struct weft_match_command get(void *at, size_t length, uint64_t bits, uint64_t context)
 {
 	struct weft_match_command c = message(at, length, bits, context);
