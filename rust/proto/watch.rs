@@ -192,3 +192,9 @@ impl Watch {
         self.hold_off != 0 || self.holds_off()
     }
 }
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self::new()
+    }
+}

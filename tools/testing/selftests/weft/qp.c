@@ -1200,8 +1200,8 @@ static int64_t now_us(void)
 #define BATCH 16
 #define BATCHES 16
 /*
- * From the first of these messages the driver sees that both ends poll. It has seen it behind 8 mostly,
- * on a busy machine and after a pause behind 20 at times.
+ * From the first of these messages the driver sees that both ends poll. It has seen it behind 8
+ * mostly, on a busy machine and after a pause behind 20 at times.
  */
 #define SEEN 48
 /* Who does not come back for some jiffies is not taken for one who polls. */
