@@ -84,9 +84,9 @@ fn arena_of_vf(
             quota.links
         );
     }
-    let each = (quota.bytes / (near + far as u64)).min(most as u64);
+    let each = (quota.bytes / (near + far as u64).max(1)).min(most as u64);
     // A power of two, as the arenas of the PF.
-    Ok((1 << each.max(1).ilog2(), far))
+    Ok((each.checked_ilog2().map_or(1, |log| 1 << log), far))
 }
 
 /// Returns how many slots each virtual function has, 0 if there are none.
@@ -216,7 +216,7 @@ impl WeftPort {
             // The default quota of bytes: as much as one arena of this function for the links to neighbours, but at
             // least the minimum for each, and in proportion for routed ones.
             let (near, slots) = (chip.caps.links, slots_of_vfs(dev, &chip));
-            let each = (arena / near).max(MIN_ARENA);
+            let each = (arena / near.max(1)).max(MIN_ARENA);
             let all = slots.clamp(near, near + MAX_FAR);
             vfs::Vfs::new(&chip, (each * all) as u64, slots)
         })?;
