@@ -162,8 +162,13 @@ impl Interface {
         let wanted = said.check();
         let mut state = self.state.lock();
         let free = state.operations.free(0..OPERATIONS);
-        let Some(n) = free.or_else(|| state.park()) else {
-            return false;
+        let n = match free.map_or_else(|| state.park(), Ok) {
+            Ok(n) => n,
+            Err(e) => {
+                // Nothing else may ring when there is memory.
+                worker.starved |= e == ENOMEM;
+                return false;
+            }
         };
         let gets = wanted.as_ref().is_ok_and(|wanted| wanted.gets.is_some());
         let pull = state.place_of_get();

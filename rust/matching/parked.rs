@@ -25,28 +25,28 @@ impl Operation {
 }
 
 impl State {
-    /// Moves a message that its target has taken behind the places, and returns which one is free now. `None`: there is
-    /// none, or no room.
-    pub(super) fn park(&mut self) -> Option<usize> {
+    /// Moves a message that its target has taken behind the places, and returns which one is free now. `EBUSY`: there is
+    /// no such message; `ENOSPC`: there is no room; `ENOMEM`.
+    pub(super) fn park(&mut self) -> Result<usize> {
         // One whose bytes are asked for is over soon.
         let taken = |n: &usize| {
             let operation = self.operations.get(*n);
             operation.is_some_and(Operation::is_taken) && !self.asked.has(*n)
         };
-        let n = self.operations.used().find(taken)?;
+        let n = self.operations.used().find(taken).ok_or(EBUSY)?;
         let at = match self.operations.free_behind() {
             Some(at) => at,
             None => {
-                self.make_room().ok()?;
-                self.operations.free_behind()?
+                self.make_room()?;
+                self.operations.free_behind().ok_or(ENOSPC)?
             }
         };
-        let operation = self.operations.take(n)?;
+        let operation = self.operations.take(n).ok_or(EBUSY)?;
         if let Some(id) = operation.id {
             self.pending.renumber(id, at as u64);
         }
         self.operations.put(at, operation);
-        Some(n)
+        Ok(n)
     }
 
     /// Makes room for more. `ENOSPC`: there is as much as there can be; `ENOMEM`.
