@@ -46,6 +46,14 @@ impl Set {
     fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
+
+    /// Returns those from `n` on.
+    fn from(self, n: usize) -> Self {
+        match n < FEW {
+            true => Self(self.0 & (u64::MAX << n)),
+            false => Self::EMPTY,
+        }
+    }
 }
 
 impl Iterator for Set {
@@ -92,36 +100,50 @@ impl Marks {
         n.checked_sub(FEW).filter(|bit| *bit < self.more.len())
     }
 
+    #[inline]
     pub(super) fn insert(&mut self, n: usize) {
-        self.few.insert(n);
-        if let Some(bit) = self.bit(n).filter(|_| !self.has(n)) {
+        if n < FEW {
+            self.few.insert(n);
+        } else if let Some(bit) = self.bit(n).filter(|bit| !self.has_behind(*bit)) {
             self.more.set_bit(bit);
             self.count += 1;
         }
     }
 
+    #[inline]
     pub(super) fn remove(&mut self, n: usize) {
-        self.few.remove(n);
-        if let Some(bit) = self.bit(n).filter(|_| self.has(n)) {
+        if n < FEW {
+            self.few.remove(n);
+        } else if let Some(bit) = self.bit(n).filter(|bit| self.has_behind(*bit)) {
             self.more.clear_bit(bit);
             self.count -= 1;
         }
     }
 
+    #[inline]
     pub(super) fn has(&self, n: usize) -> bool {
-        self.few.has(n)
-            || self
-                .bit(n)
-                .is_some_and(|bit| self.more.next_bit(bit) == Some(bit))
+        match n < FEW {
+            true => self.few.has(n),
+            false => self.bit(n).is_some_and(|bit| self.has_behind(bit)),
+        }
+    }
+
+    fn has_behind(&self, bit: usize) -> bool {
+        self.more.next_bit(bit) == Some(bit)
     }
 
     /// Returns the first number from `n` on.
+    #[inline]
     pub(super) fn next(&self, n: usize) -> Option<usize> {
-        let few = self.few.without(Set::of(&(0..n))).next();
-        few.or_else(|| {
-            let bit = self.bit(n.max(FEW)).filter(|_| self.count > 0)?;
-            Some(FEW + self.more.next_bit(bit)?)
-        })
+        match self.few.from(n).next() {
+            None if self.count > 0 => self.next_behind(n),
+            few => few,
+        }
+    }
+
+    fn next_behind(&self, n: usize) -> Option<usize> {
+        let bit = self.bit(n.max(FEW))?;
+        Some(FEW + self.more.next_bit(bit)?)
     }
 
     /// Returns the first number of those behind the few that it does not have.
@@ -164,6 +186,7 @@ impl<T> Places<T> {
     }
 
     /// Returns the first place of `range`, of the few ones, that is free.
+    #[inline]
     pub(super) fn free(&self, range: Range<usize>) -> Option<usize> {
         let n = Set::of(&range).without(self.used.few).next();
         n.filter(|n| *n < self.places.len())
@@ -176,19 +199,23 @@ impl<T> Places<T> {
     }
 
     /// Returns those of the few that are in use now.
+    #[inline]
     pub(super) fn used(&self) -> Set {
         self.used.few
     }
 
     /// Returns the first one from `n` on that is in use.
+    #[inline]
     pub(super) fn next(&self, n: usize) -> Option<usize> {
         self.used.next(n)
     }
 
+    #[inline]
     pub(super) fn get(&self, n: usize) -> Option<&T> {
         self.places.get(n)?.as_ref()
     }
 
+    #[inline]
     pub(super) fn get_mut(&mut self, n: usize) -> Option<&mut T> {
         self.places.get_mut(n)?.as_mut()
     }
@@ -204,6 +231,7 @@ impl<T> Places<T> {
     }
 
     /// Frees a place.
+    #[inline]
     pub(super) fn take(&mut self, n: usize) -> Option<T> {
         let taken = self.places.get_mut(n)?.take();
         self.used.remove(n);

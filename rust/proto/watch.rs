@@ -116,8 +116,10 @@ impl Watch {
     /// check that the user still does.
     pub fn user_ran(&mut self) -> usize {
         self.polled = true;
-        self.runs = self.runs.saturating_add(1);
-        self.polls = self.polls.saturating_add(self.silent.into());
+        if !self.is_polled() {
+            self.runs = self.runs.saturating_add(1);
+            self.polls = self.polls.saturating_add(self.silent.into());
+        }
         // At first a doorbell is requested as early as can be: the user may not run the engine again.
         if self.is_polled() {
             SOON
