@@ -342,9 +342,8 @@ impl Interface {
         let mut state = self.state.lock();
         let (later, mut any) = state.lose(clock::now_ms);
         worker.later = later;
-        let mut next = 0;
-        while let Some(n) = state.over.next(next) {
-            next = n + 1;
+        let mut over = state.over.walk();
+        while let Some(n) = over.next(&state.over) {
             let Some(operation) = state.operations.get(n) else {
                 continue;
             };

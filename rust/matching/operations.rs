@@ -230,13 +230,13 @@ impl State {
 
     /// Frees the place of an operation, and what goes with it.
     pub(super) fn free_operation(&mut self, n: usize) {
-        let Some(operation) = self.operations.take(n) else {
-            return;
-        };
         self.over.remove(n);
         if self.asked.has(n) {
             self.forget_asked(n);
         }
+        let Some(operation) = self.operations.take(n) else {
+            return;
+        };
         if let Bytes::Copied(buffer) = operation.bytes {
             self.copies.put(buffer);
         }

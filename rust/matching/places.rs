@@ -100,27 +100,39 @@ impl Marks {
         n.checked_sub(FEW).filter(|bit| *bit < self.more.len())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, n: usize) {
-        if n < FEW {
-            self.few.insert(n);
-        } else if let Some(bit) = self.bit(n).filter(|bit| !self.has_behind(*bit)) {
+        match n < FEW {
+            true => self.few.insert(n),
+            false => self.insert_behind(n),
+        }
+    }
+
+    #[cold]
+    fn insert_behind(&mut self, n: usize) {
+        if let Some(bit) = self.bit(n).filter(|bit| !self.has_behind(*bit)) {
             self.more.set_bit(bit);
             self.count += 1;
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove(&mut self, n: usize) {
-        if n < FEW {
-            self.few.remove(n);
-        } else if let Some(bit) = self.bit(n).filter(|bit| self.has_behind(*bit)) {
+        match n < FEW {
+            true => self.few.remove(n),
+            false => self.remove_behind(n),
+        }
+    }
+
+    #[cold]
+    fn remove_behind(&mut self, n: usize) {
+        if let Some(bit) = self.bit(n).filter(|bit| self.has_behind(*bit)) {
             self.more.clear_bit(bit);
             self.count -= 1;
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn has(&self, n: usize) -> bool {
         match n < FEW {
             true => self.few.has(n),
@@ -133,22 +145,53 @@ impl Marks {
     }
 
     /// Returns the first number from `n` on.
-    #[inline]
     pub(super) fn next(&self, n: usize) -> Option<usize> {
-        match self.few.from(n).next() {
-            None if self.count > 0 => self.next_behind(n),
-            few => few,
-        }
+        self.few.from(n).next().or_else(|| self.next_behind(n))
     }
 
+    #[inline(always)]
     fn next_behind(&self, n: usize) -> Option<usize> {
+        if self.count == 0 {
+            return None;
+        }
         let bit = self.bit(n.max(FEW))?;
         Some(FEW + self.more.next_bit(bit)?)
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.few.0 == 0 && self.count == 0
+    }
+
+    /// Begins to go through the numbers, while others come and go.
+    #[inline]
+    pub(super) fn walk(&self) -> Walk {
+        Walk {
+            few: self.few,
+            behind: FEW,
+        }
     }
 
     /// Returns the first number of those behind the few that it does not have.
     fn next_free(&self) -> Option<usize> {
         Some(FEW + self.more.next_zero_bit(0)?)
+    }
+}
+
+/// How far numbers were gone through. Of the few it has those that there were when it began.
+pub(super) struct Walk {
+    few: Set,
+    behind: usize,
+}
+
+impl Walk {
+    #[inline(always)]
+    pub(super) fn next(&mut self, of: &Marks) -> Option<usize> {
+        self.few.next().or_else(|| {
+            let n = of.next_behind(self.behind)?;
+            self.behind = n + 1;
+            Some(n)
+        })
     }
 }
 
@@ -205,7 +248,6 @@ impl<T> Places<T> {
     }
 
     /// Returns the first one from `n` on that is in use.
-    #[inline]
     pub(super) fn next(&self, n: usize) -> Option<usize> {
         self.used.next(n)
     }
@@ -233,9 +275,9 @@ impl<T> Places<T> {
     /// Frees a place.
     #[inline]
     pub(super) fn take(&mut self, n: usize) -> Option<T> {
-        let taken = self.places.get_mut(n)?.take();
+        // First: so what is taken need not be copied once more.
         self.used.remove(n);
-        taken
+        self.places.get_mut(n)?.take()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
