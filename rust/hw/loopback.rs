@@ -92,11 +92,7 @@ impl Joined {
     /// no memory.
     fn wanted(&self) -> usize {
         let wanted = self.port.arena_wanted(0).max(MIN_ARENA as u64);
-        let whole = |log| 1usize << log;
-        wanted
-            .checked_ilog2()
-            .map_or(MIN_ARENA, whole)
-            .min(MAX_ARENA)
+        (1usize << wanted.ilog2()).min(MAX_ARENA)
     }
 
     fn new_area(&self, end: usize, bytes: usize) -> Result<Area> {

@@ -158,11 +158,6 @@ impl Marks {
         Some(FEW + self.more.next_bit(bit)?)
     }
 
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.few.0 == 0 && self.count == 0
-    }
-
     /// Begins to go through the numbers, while others come and go.
     #[inline]
     pub(super) fn walk(&self) -> Walk {

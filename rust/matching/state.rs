@@ -4,8 +4,8 @@
 //! out, operations, pulls and grants.
 //!
 //! All memory is allocated when the interface is opened, but for the chunks of a pull, and for messages that are parked.
-//! Memory that is being copied is
-//! taken out meanwhile: the lock is not held during a page fault. This file must not know rings or lists.
+//! Memory that is being copied is taken out meanwhile: the lock is not held during a page fault. This file must not know
+//! rings or lists.
 
 use super::{
     buffers::Buffers,

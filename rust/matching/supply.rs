@@ -25,12 +25,11 @@ impl Interface {
     pub(super) fn supply(&self, worker: &mut Worker) -> bool {
         let mut any = false;
         let state = self.state.lock();
-        let mut operations = (!state.asked.is_empty()).then(|| state.asked.walk());
-        let grants = state.asked_of_grants;
+        let (mut operation, grants) = (state.asked.next(0), state.asked_of_grants);
         drop(state);
-        let mut next = || operations.as_mut()?.next(&self.state.lock().asked);
-        while let Some(n) = next() {
+        while let Some(n) = operation {
             any |= self.supply_one(worker, n);
+            operation = self.state.lock().asked.next(n + 1);
         }
         for n in grants {
             any |= self.supply_one(worker, GRANTED + n);

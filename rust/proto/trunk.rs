@@ -129,10 +129,7 @@ impl Layout {
         if bytes < MIN_ARENA {
             return None;
         }
-        let quarter = match (bytes / 4).checked_ilog2() {
-            Some(log) => 1u64 << log,
-            None => return None,
-        };
+        let quarter = 1u64 << (bytes / 4).ilog2();
         let bytes = if quarter < MIN_BYTES {
             MIN_BYTES
         } else if quarter > MAX_BYTES {

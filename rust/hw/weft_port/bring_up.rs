@@ -86,7 +86,7 @@ fn arena_of_vf(
     }
     let each = (quota.bytes / (near + far as u64).max(1)).min(most as u64);
     // A power of two, as the arenas of the PF.
-    Ok((each.checked_ilog2().map_or(1, |log| 1 << log), far))
+    Ok((1 << each.max(1).ilog2(), far))
 }
 
 /// Returns how many slots each virtual function has, 0 if there are none.
