@@ -142,17 +142,18 @@ def once(bench):
         for n in range(5):
             with running(h1, matcher("add", 0, address, 0)) as adder:
                 time.sleep(0.5 + n / 10)
+                comes_back = n % 2 == 1
                 # The cable comes back in time for what would be done again; a moment in which nothing is under way is
                 # no loss, and another one follows.
-                for _ in range(PULLS if n % 2 else 1):
+                for _ in range(PULLS if comes_back else 1):
                     lab.fabric.link("down", "h1:0")
                     h1.wait_link("down")
-                    if n % 2:
+                    if comes_back:
                         plug(lab)
                     if not adder.running:
                         break
                 added, error = map(int, adder.wait(60).must().out.split())
-            if not n % 2:
+            if not comes_back:
                 plug(lab)
             reads, failed, number = map(int, h1.out(matcher("read", 0, address, 0), 60).split())
             bench.note(f"{added} added, then {error}; {number - before} more than before")
