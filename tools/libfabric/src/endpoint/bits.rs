@@ -20,6 +20,9 @@ pub const WITH_DATA: u64 = 1 << 60;
 
 const _: () = assert!(KEYS < WITH_DATA);
 
+/// Of two queues, the one of what has a tag.
+pub const WITH_TAG: usize = 1;
+
 /// What an atomic operation tells its target: that its initiator is told what there was.
 pub const FETCHES: u64 = 1;
 

@@ -5,23 +5,22 @@
 //! The driver carries 64 match bits (`bits.rs`) and 64 bits of data, and says the hardware id and the number of the
 //! source. What is for regions is in `remote.rs` and `exposed.rs`, what waits for what is before it in `fences.rs`.
 //!
-//! The order in which commands are given is that in which the program has posted receives. Commands that find no slot
-//! wait behind each other; a buffer for which there is no list entry is appended again before later ones.
+//! The order in which commands are given is that in which the program has posted receives (`receives.rs`). Commands that
+//! find no slot wait behind each other.
 
-use super::area::{Area, Outgoing, length};
+use super::area::Outgoing;
 use super::backlog::Backlog;
-use super::bits::{BEGIN, DATA, SLAB, TAG, TAGGED, Wanted};
+use super::bits::{BEGIN, DATA, SLAB, TAG, TAGGED, WITH_TAG};
+use super::early::Early;
 use super::exposed::Exposed;
-use super::filled::Filled;
-use super::operations::{Operation, Operations, Receive, What};
+use super::operations::{Operation, Operations, What};
 use super::overflow::Overflow;
 use super::task::Sending;
-use super::told::{Report, Telling};
 use crate::fi::*;
 use std::collections::VecDeque;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr::slice_from_raw_parts;
-use weft::matching::{Access, Append, Command, Event, Matching, Memory, Message};
+use weft::matching::{Access, Append, Command, Event, Matching, Message};
 
 /// The rings of an interface.
 pub trait Rings {
@@ -71,6 +70,7 @@ pub struct Limits {
     pub sends: usize,
     /// What is with the driver, or in its ring.
     pub under_way: usize,
+    /// Buffers that are with the driver, or in its ring.
     pub receives: usize,
     /// List entries for regions: as many as two for each.
     pub regions: usize,
@@ -89,10 +89,17 @@ pub struct Engine<R> {
     pub(super) sends: usize,
     /// Those of them that the program is not told of.
     pub(super) injected: usize,
+    /// Receives that are not over, with searches and messages that were claimed;
     pub(super) receives: usize,
+    /// and the buffers among them.
+    pub(super) buffers: usize,
+    /// Buffers that wait for entries: without tags, and with.
+    pub(super) unposted: [VecDeque<(u64, Append)>; 2],
+    /// What was claimed for those.
+    pub(super) early: Early,
     /// Commands that found no slot, by the number of what they are about.
     pub(super) waiting: VecDeque<(u64, Command)>,
-    /// Buffers that found no list entry.
+    /// Slabs that found no list entry.
     pub(super) starved: VecDeque<(u64, Command)>,
     /// What waits until all that was before it, to the same target, is over; and what is behind that.
     pub(super) fenced: Backlog,
@@ -113,6 +120,9 @@ impl<R: Rings> Engine<R> {
             sends: 0,
             injected: 0,
             receives: 0,
+            buffers: 0,
+            unposted: Default::default(),
+            early: Early::default(),
             waiting: VecDeque::new(),
             starved: VecDeque::new(),
             fenced: Backlog::default(),
@@ -128,7 +138,7 @@ impl<R: Rings> Engine<R> {
         &mut self.rings
     }
 
-    /// How many sends, and receives, can be begun.
+    /// How many sends, and receives, can be begun without waiting.
     pub fn room(&self) -> (usize, usize) {
         (
             self.limits.sends.saturating_sub(self.sends + self.fenced.len() + self.late.len()),
@@ -136,10 +146,12 @@ impl<R: Rings> Engine<R> {
         )
     }
 
-    /// Whether the driver has all commands, or was given as many as it has slots for now.
+    /// Whether what is to come next has an event. Nothing tells of slots for commands, nor of messages that receives
+    /// without an entry are for.
     pub fn is_settled(&mut self) -> bool {
         self.flush();
-        self.waiting.is_empty() && !self.fenced.stuck && !self.late.stuck
+        let begun = self.waiting.is_empty() && !self.fenced.stuck && !self.late.stuck;
+        begun && self.unposted[WITH_TAG].is_empty() && !self.early.has_searches()
     }
 
     /// Whether messages are under way that the program may take for sent.
@@ -201,178 +213,7 @@ impl<R: Rings> Engine<R> {
         self.rings.ring().map_err(|_| FI_ENODEV)
     }
 
-    /// Posts a buffer for one message.
-    ///
-    /// # Safety
-    ///
-    /// The pieces can be written until the receive is over.
-    pub unsafe fn receive(
-        &mut self,
-        wanted: &Wanted,
-        pieces: &[Iovec],
-        context: *mut c_void,
-        telling: impl Into<Telling>,
-    ) -> Result<(), c_int> {
-        self.admit_receive()?;
-        // SAFETY: As the caller says; what is the provider's is kept with the operation.
-        let (memory, pieces) = unsafe { Self::buffer(pieces) };
-        let receive = Receive { append: None, unlinking: false, pieces };
-        let number =
-            self.begun_receive(context, wanted.kind, telling.into(), What::Receive(receive));
-        let append = Append::once(wanted.criteria(), memory, number);
-        if let Some(Operation { what: What::Receive(receive), .. }) = self.operations.get(number) {
-            receive.append = Some(append);
-        }
-        self.append(number, &append)
-    }
-
-    /// Posts a buffer for messages behind each other, until it has less room than `least`.
-    ///
-    /// # Safety
-    ///
-    /// The memory can be written until it is said to be the program's again.
-    pub unsafe fn receive_many(
-        &mut self,
-        wanted: &Wanted,
-        piece: Iovec,
-        least: usize,
-        context: *mut c_void,
-        telling: impl Into<Telling>,
-    ) -> Result<(), c_int> {
-        self.admit_receive()?;
-        let (at, bytes) = (piece.iov_base.cast::<u8>(), piece.iov_len);
-        // SAFETY: As the caller says.
-        let memory = unsafe { Memory::new(at, bytes) };
-        let least = u32::try_from(least).unwrap_or(u32::MAX);
-        let filled = Filled::new(at as u64, bytes as u64);
-        let append = Append::many(wanted.criteria(), memory, 0, least);
-        let what = What::Many { append, filled, unlinking: false };
-        let number = self.begun_receive(context, wanted.kind, telling.into(), what);
-        let numbered = Append::many(wanted.criteria(), memory, number, least);
-        if let Some(Operation { what: What::Many { append, .. }, .. }) = self.operations.get(number)
-        {
-            *append = numbered;
-        }
-        self.append(number, &numbered)
-    }
-
-    /// Asks whether a message waits: drops it if it `drops`, claims it for a receive with the same context if it
-    /// `claims`.
-    pub fn search(
-        &mut self,
-        wanted: &Wanted,
-        context: *mut c_void,
-        reported: bool,
-        claims: bool,
-        drops: bool,
-    ) -> Result<(), c_int> {
-        self.admit_receive()?;
-        let claims = claims && !drops;
-        let what = What::Search { claims };
-        let number = self.begun_receive(context, wanted.kind, reported.into(), what);
-        let criteria = wanted.criteria();
-        self.give(
-            number,
-            match (claims, drops) {
-                (_, true) => Command::discard(&criteria, number),
-                (true, _) => Command::claim(&criteria, number),
-                _ => Command::search(&criteria, number),
-            },
-        )
-    }
-
-    /// Receives the message that was claimed with the context, or drops it.
-    ///
-    /// # Safety
-    ///
-    /// As [`Self::receive`].
-    pub unsafe fn receive_claimed(
-        &mut self,
-        pieces: &[Iovec],
-        context: *mut c_void,
-        reported: bool,
-        drops: bool,
-    ) -> Result<(), c_int> {
-        let claimed = |what: &What| matches!(what, What::Claimed);
-        let number = self.operations.find(context, claimed).ok_or(FI_EINVAL)?;
-        let (memory, pieces) = match drops {
-            true => (Memory::NONE, None),
-            // SAFETY: As the caller says.
-            false => unsafe { Self::buffer(pieces) },
-        };
-        let Some(operation) = self.operations.get(number) else { return Err(FI_EINVAL) };
-        operation.telling = reported.into();
-        operation.what = match drops {
-            true => What::Drop,
-            false => What::Receive(Receive { append: None, unlinking: false, pieces }),
-        };
-        self.give(number, Command::receive(&memory, number))
-    }
-
-    /// Takes the oldest receive with a context back, unless a message was for it.
-    pub fn cancel(&mut self, context: *mut c_void, report: &mut impl Report) -> Result<(), c_int> {
-        let can = |what: &What| match what {
-            What::Receive(receive) => receive.append.is_some() && !receive.unlinking,
-            What::Many { filled, unlinking, .. } => !unlinking && !filled.was_taken_back(),
-            _ => false,
-        };
-        let number = self.operations.find(context, can).ok_or(FI_ENOENT)?;
-        let own = |(of, _): &(u64, Command)| *of == number;
-        let before = self.starved.len() + self.waiting.len();
-        self.starved.retain(|command| !own(command));
-        self.waiting.retain(|command| !own(command));
-        if self.starved.len() + self.waiting.len() < before {
-            // The driver has not heard of it.
-            self.fail(number, FI_ECANCELED, 0, report);
-            return Ok(());
-        }
-        match self.operations.get(number).map(|operation| &mut operation.what) {
-            Some(What::Receive(receive)) => receive.unlinking = true,
-            Some(What::Many { unlinking, .. }) => *unlinking = true,
-            _ => {}
-        }
-        self.give(number, Command::unlink(number))
-    }
-
-    fn admit_receive(&self) -> Result<(), c_int> {
-        if self.receives >= self.limits.receives { Err(FI_EAGAIN) } else { Ok(()) }
-    }
-
-    fn begun_receive(
-        &mut self,
-        context: *mut c_void,
-        kind: u64,
-        telling: Telling,
-        what: What,
-    ) -> u64 {
-        self.receives += 1;
-        self.operations.insert(Operation { context, kind, telling, to: None, what })
-    }
-
-    /// Where a message is to be stored: in the piece of the program, or in memory of the provider if there are more.
-    ///
-    /// # Safety
-    ///
-    /// The memory can be written as long as the driver uses it, and what is returned is kept as long.
-    pub(super) unsafe fn buffer(pieces: &[Iovec]) -> (Memory, Option<(Area, Vec<Iovec>)>) {
-        match pieces {
-            [] => (Memory::NONE, None),
-            // SAFETY: As the caller says.
-            [one] => (unsafe { Memory::new(one.iov_base.cast(), one.iov_len) }, None),
-            _ => {
-                let area = Area::new(length(pieces));
-                // SAFETY: As the caller says.
-                (unsafe { area.memory() }, Some((area, pieces.to_vec())))
-            }
-        }
-    }
-
     // --- commands
-
-    fn append(&mut self, number: u64, append: &Append) -> Result<(), c_int> {
-        self.feed();
-        self.give(number, Command::append(append))
-    }
 
     /// Gives the driver a command, behind those that wait.
     pub(super) fn give(&mut self, number: u64, command: Command) -> Result<(), c_int> {

@@ -14,7 +14,7 @@ use crate::completion::Done;
 use crate::fi::*;
 use std::ffi::c_int;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
-use weft::matching::{Command, Event, EventKind};
+use weft::matching::{Event, EventKind};
 
 /// Events that are handled before others get the lock.
 const BATCH: usize = 256;
@@ -42,6 +42,11 @@ impl<R: Rings> Engine<R> {
         if fed {
             // Whatever has ended may have left an entry.
             self.feed();
+            self.post_more();
+        }
+        self.claim_more();
+        if self.early.has_searches() {
+            self.answer_searches(report);
         }
         if !self.waiting.is_empty() {
             self.flush();
@@ -144,6 +149,10 @@ impl<R: Rings> Engine<R> {
                 }
                 over
             }
+            What::Over => {
+                self.operations.remove(event.context);
+                return;
+            }
             What::Drop => {
                 // It was to be dropped: that nothing of it was stored is no error.
                 let done = &mut outcome.done;
@@ -162,7 +171,7 @@ impl<R: Rings> Engine<R> {
         }
     }
 
-    fn commanded(&mut self, event: &Event, report: &mut impl Report) {
+    pub(super) fn commanded(&mut self, event: &Event, report: &mut impl Report) {
         let number = event.context;
         let prov_errno = event.status as c_int;
         let source = report.source(event.source);
@@ -194,7 +203,7 @@ impl<R: Rings> Engine<R> {
                 }
                 match receive.append {
                     Some(append) if prov_errno == libc::ENOSPC && !receive.unlinking => {
-                        self.starved.push_back((number, Command::append(&append)));
+                        self.refused(number, &append);
                     }
                     // It was to be given back, and was never there.
                     Some(_) if prov_errno == libc::ENOSPC => {
@@ -213,7 +222,7 @@ impl<R: Rings> Engine<R> {
                 }
                 if prov_errno == libc::ENOSPC && !*unlinking {
                     let append = *append;
-                    self.starved.push_back((number, Command::append(&append)));
+                    self.refused(number, &append);
                 } else if prov_errno == libc::ENOSPC {
                     self.fail(number, FI_ECANCELED, 0, report);
                 } else {
@@ -221,6 +230,7 @@ impl<R: Rings> Engine<R> {
                 }
             }
             What::Drop => self.fail(number, error_of(prov_errno), prov_errno, report),
+            What::Early => self.claimed(event),
             // The answer to a command that was not needed any more.
             What::Over => {
                 self.operations.remove(number);
@@ -243,7 +253,9 @@ impl<R: Rings> Engine<R> {
             flags |= FI_MULTI_RECV;
         }
         let done = of(operation, flags, error, prov_errno);
-        report.report(Outcome::of(done, Side::Receive, operation.telling));
+        let mut outcome = Outcome::of(done, Side::Receive, operation.telling);
+        outcome.counts &= !matches!(operation.what, What::Search { .. });
+        report.report(outcome);
         self.end(number);
     }
 
@@ -251,6 +263,7 @@ impl<R: Rings> Engine<R> {
     fn end(&mut self, number: u64) {
         self.receives = self.receives.saturating_sub(1);
         let Some(operation) = self.operations.get(number) else { return };
+        self.buffers = self.buffers.saturating_sub(usize::from(operation.what.append().is_some()));
         let unlinking = match &operation.what {
             What::Receive(receive) => receive.unlinking,
             What::Many { unlinking, .. } => *unlinking,

@@ -32,9 +32,9 @@ impl<R: Rings> Engine<R> {
         Ok(())
     }
 
-    /// Whether something waits behind a fence, or for room.
+    /// Whether something waits behind a fence, or for room, or for an entry.
     pub fn holds(&self) -> bool {
-        !self.fenced.is_empty() || !self.late.is_empty()
+        !self.fenced.is_empty() || !self.late.is_empty() || self.unposted() > 0
     }
 
     /// Whether what goes to a target now has to wait.

@@ -43,8 +43,21 @@ pub enum What {
     Claimed,
     /// A claimed message is dropped.
     Drop,
+    /// A message is claimed that no receive was known for.
+    Early,
     /// It is over for the program; the driver has something to say yet.
     Over,
+}
+
+impl What {
+    /// How its buffer is appended, if it is one that has, or waits for, a list entry.
+    pub fn append(&self) -> Option<&Append> {
+        match self {
+            What::Receive(receive) => receive.append.as_ref(),
+            What::Many { append, .. } => Some(append),
+            _ => None,
+        }
+    }
 }
 
 /// An access that is under way.
@@ -106,6 +119,12 @@ impl Operations {
     pub fn get(&mut self, number: u64) -> Option<&mut Operation> {
         let place = self.places.get_mut(usize::try_from(number).ok()?)?;
         place.as_mut().map(|place| &mut place.operation)
+    }
+
+    /// Rises with each operation; that of none is that of the youngest.
+    pub fn age(&self, number: u64) -> u64 {
+        let place = usize::try_from(number).ok().and_then(|index| self.places.get(index));
+        place.and_then(Option::as_ref).map_or(u64::MAX, |place| place.number)
     }
 
     pub fn remove(&mut self, number: u64) -> Option<Operation> {

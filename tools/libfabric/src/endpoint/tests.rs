@@ -2,8 +2,11 @@
 
 //! The engine, against events that a driver posts: what becomes of them, in each order in which they may come.
 
+mod early;
 mod fences;
 mod late;
+mod order;
+mod receives;
 mod remote;
 
 use super::bits::{BEGIN, TAG, Wanted};
@@ -14,6 +17,7 @@ use crate::fi::*;
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
+use std::time::{Duration, Instant};
 use weft::matching::{Access, Address, Command, Event, EventKind, Message};
 
 const MOST: usize = 8;
@@ -94,6 +98,11 @@ fn engine(slots: usize) -> Engine<Fake> {
     let limits =
         Limits { sends: MOST, under_way: MOST, receives: MOST, regions: MOST, overflow: 4 << 16 };
     Engine::new(rings, limits)
+}
+
+/// It does not ask for messages that have come early: until it is to.
+fn do_not_ask(engine: &mut Engine<Fake>) {
+    engine.early.next = Some(Instant::now() + Duration::from_secs(3600));
 }
 
 fn event(kind: EventKind, context: u64) -> Event {
@@ -364,6 +373,7 @@ fn a_receive_that_the_driver_has_not_heard_of_is_taken_back_at_once() {
 #[test]
 fn buffers_without_an_entry_are_appended_again_in_their_order() {
     let mut engine = engine(64);
+    do_not_ask(&mut engine);
     for n in 1..4 {
         receive(&mut engine, &TAGGED, n).expect("posted");
     }
@@ -371,16 +381,20 @@ fn buffers_without_an_entry_are_appended_again_in_their_order() {
     let full = |n: usize| failed(EventKind::Command, numbers[n], libc::ENOSPC);
     let before = engine.rings().commands.len();
     assert!(hear(&mut engine, [full(0), full(1)]).is_empty());
-    assert_eq!(engine.rings().commands.len(), before, "nothing has ended");
     // A later one does not overtake them.
     receive(&mut engine, &TAGGED, 4).expect("posted");
-    assert_eq!(number(&mut engine, 2), numbers[0]);
-    assert_eq!(number(&mut engine, 1), numbers[1]);
-    // They find none again; something ends.
-    assert!(hear(&mut engine, [full(0), full(1)]).is_empty());
+    assert_eq!(engine.rings().commands.len(), before, "nothing has ended");
     let told = hear(&mut engine, [event(EventKind::Received, numbers[2])]);
     assert_eq!(errors(&told), [0]);
-    assert_eq!((number(&mut engine, 1), number(&mut engine, 0)), (numbers[0], numbers[1]));
+    let given = |engine: &mut Engine<Fake>| [2, 1, 0].map(|n| number(engine, n));
+    let [one, two, later] = given(&mut engine);
+    assert_eq!((one, two), (numbers[0], numbers[1]));
+    // They find none again, and are told of in another order; something ends.
+    let none = failed(EventKind::Command, later, libc::ENOSPC);
+    assert!(hear(&mut engine, [none, full(1), full(0)]).is_empty());
+    assert_eq!(engine.rings().commands.len(), before + 3);
+    assert!(hear(&mut engine, [event(EventKind::Command, BEGIN)]).is_empty());
+    assert_eq!(given(&mut engine), [one, two, later]);
     // One that finds none while it is taken back is taken back.
     engine.cancel(context(1), &mut Told::default()).expect("it is there");
     let told = hear(&mut engine, [full(0), failed(EventKind::Command, numbers[0], libc::ENOENT)]);
@@ -482,17 +496,4 @@ fn bytes_go_where_the_pieces_are() {
     assert_eq!(told[0].done.entry.buf, pieces[0].iov_base);
     // The driver has stored zeros.
     assert_eq!((a, b), ([0; 3], [0, 0, 9, 9]));
-}
-
-#[test]
-fn receives_are_limited() {
-    let mut engine = engine(64);
-    for n in 0..MOST {
-        receive(&mut engine, &TAGGED, n).expect("posted");
-    }
-    assert_eq!(receive(&mut engine, &TAGGED, 99), Err(FI_EAGAIN));
-    assert_eq!(engine.search(&TAGGED, null_mut(), true, false, false), Err(FI_EAGAIN));
-    // SAFETY: Nothing is posted.
-    let many = unsafe { engine.receive_many(&PLAIN, piece(&mut []), 1, null_mut(), true) };
-    assert_eq!(many, Err(FI_EAGAIN));
 }

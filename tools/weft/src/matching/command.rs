@@ -21,6 +21,13 @@ pub struct Criteria {
 impl Criteria {
     /// All messages.
     pub const ALL: Criteria = Criteria { bits: 0, ignore: u64::MAX, source: None };
+
+    /// Whether a message can be meant by both.
+    pub fn overlaps(&self, other: &Criteria) -> bool {
+        let bits = (self.bits ^ other.bits) & !(self.ignore | other.ignore) == 0;
+        let source = self.source.zip(other.source).is_none_or(|(one, other)| one == other);
+        bits && source
+    }
 }
 
 /// What others may do with a region, and whether the program hears of it.
@@ -62,6 +69,16 @@ impl Append {
     pub fn overflow(memory: Memory, context: u64) -> Self {
         let many = Append::many(Criteria::ALL, memory, context, abi::WEFT_MATCH_EAGER);
         Append { flags: many.flags | abi::WEFT_MATCH_OVERFLOW, ..many }
+    }
+
+    /// Which messages it is for.
+    pub fn criteria(&self) -> &Criteria {
+        &self.criteria
+    }
+
+    /// Where they are stored.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Memory that others reach by [`Access`](super::Access), at offsets, until it is unlinked. It says when it was
@@ -253,6 +270,20 @@ mod tests {
 
     fn decoded(command: Command) -> Slot {
         Slot::decode(&command.words()).expect("the driver takes it")
+    }
+
+    #[test]
+    fn criteria_overlap_if_a_message_can_be_meant_by_both() {
+        let any = Criteria { source: None, ..SOME };
+        assert!(SOME.overlaps(&SOME) && SOME.overlaps(&any) && any.overlaps(&SOME));
+        assert!(SOME.overlaps(&Criteria::ALL) && Criteria::ALL.overlaps(&SOME));
+        // Bits that either ignores do not tell them apart; others do.
+        assert!(SOME.overlaps(&Criteria { bits: 3, ..SOME }));
+        assert!(SOME.overlaps(&Criteria { bits: 12, ignore: 9, source: None }));
+        assert!(!SOME.overlaps(&Criteria { bits: 4, ..SOME }));
+        for source in [(7, 9), (6, 8)] {
+            assert!(!SOME.overlaps(&Criteria { source: Some(source), ..SOME }));
+        }
     }
 
     #[test]
