@@ -314,12 +314,12 @@ impl Interface {
         let envelope = to.envelope(self.address, id.0, operation.body(first));
         let payload = operation.payload;
         // No other frees it: that is the thread's.
-        let bytes = core::mem::replace(&mut operation.bytes, Bytes::Pulled);
+        let bytes = operation.bytes.lend();
         drop(state);
         let sent = to.peer.send(to.epoch, &envelope, bytes.first(payload));
         let mut state = self.state.lock();
         if let Some(operation) = state.operations.get_mut(n) {
-            operation.bytes = bytes;
+            operation.bytes.give_back(bytes);
             if sent.is_err() && operation.phase == Phase::Sent {
                 operation.phase = before;
             }

@@ -19,6 +19,23 @@ pub(super) enum Bytes {
 }
 
 impl Bytes {
+    /// Lends them to what sends them without the lock of the operation, until [`Self::give_back`].
+    #[inline(always)]
+    pub(super) fn lend(&mut self) -> Self {
+        match self {
+            Self::InRing(raw) => Self::InRing(*raw),
+            other => core::mem::replace(other, Self::Pulled),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn give_back(&mut self, lent: Self) {
+        // Those in the ring have stayed here as well.
+        if let Self::Copied(_) = lent {
+            *self = lent;
+        }
+    }
+
     /// Returns the first of them.
     pub(super) fn first(&self, count: usize) -> &[u8] {
         let all = match self {
@@ -78,6 +95,14 @@ impl Operation {
 
     pub(super) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over(..))
+    }
+
+    /// Takes its bytes out, if they have memory of their own.
+    pub(super) fn take_copy(&mut self) -> Option<KVVec<u8>> {
+        match &mut self.bytes {
+            Bytes::Copied(copy) => Some(core::mem::replace(copy, KVVec::new())),
+            _ => None,
+        }
     }
 
     /// Ends it, as its session is lost.

@@ -4,7 +4,7 @@
 //! file must not know rings or lists.
 
 use super::{
-    operation::{Bytes, Flow, Operation, Phase},
+    operation::{Flow, Operation, Phase},
     peer::Peer,
     pull::Chunk,
     state::State,
@@ -234,16 +234,19 @@ impl State {
         if self.asked.has(n) {
             self.forget_asked(n);
         }
-        let Some(operation) = self.operations.take(n) else {
+        let Some(operation) = self.operations.get_mut(n) else {
             return;
         };
-        if let Bytes::Copied(buffer) = operation.bytes {
+        let (bytes, pull, to) = (operation.take_copy(), operation.pull, operation.to.take());
+        // The rest is dropped in its place: to move it out would cost each message another copy.
+        self.operations.free_place(n);
+        if let Some(buffer) = bytes {
             self.copies.put(buffer);
         }
-        if let Some(pull) = operation.pull.and_then(|pull| self.pulls.take(pull)) {
+        if let Some(pull) = pull.and_then(|pull| self.pulls.take(pull)) {
             self.keep_chunks(pull);
         }
-        if let Some(to) = &operation.to {
+        if let Some(to) = &to {
             self.leave(to);
         }
     }

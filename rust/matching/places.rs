@@ -267,6 +267,15 @@ impl<T> Places<T> {
         }
     }
 
+    /// Frees a place, and drops what is there.
+    #[inline]
+    pub(super) fn free_place(&mut self, n: usize) {
+        self.used.remove(n);
+        if let Some(place) = self.places.get_mut(n) {
+            *place = None;
+        }
+    }
+
     /// Frees a place.
     #[inline]
     pub(super) fn take(&mut self, n: usize) -> Option<T> {
