@@ -23,6 +23,8 @@ NOT_OB1 = "nothing is written behind"
 BESIDE = 1_000_000
 # Seconds in which a job ends whose rank or host has died.
 DEATH = 60
+# Errors of RandomAccess, as a share of its updates, that HPC Challenge takes for none.
+ALLOWED = 0.01
 # Its lines are read by their numbers.
 HPCC = """HPL input file
 of a test
@@ -150,7 +152,9 @@ def hpcc(at, ranks, size):
     failed = [line for line in report.splitlines() if "FAILED" in line]
     if found.get("Success") != "1" or failed or "PASSED" not in report:
         raise Mismatch(f"hpcc: {failed or report[-3000:]}")
-    if int(found["MPIRandomAccess_ErrorsFraction"].split(".")[0]) or int(found["MPIRandomAccess_Errors"]):
+    # It loses updates itself, over any transport: of its 16 receives it takes those that have ended in their order in
+    # memory, and none behind what says that the last rank has finished. A share is allowed by its rules.
+    if float(found["MPIRandomAccess_ErrorsFraction"]) > ALLOWED:
         raise Mismatch(f"hpcc: RandomAccess has {found['MPIRandomAccess_Errors']} errors")
     return found
 

@@ -11,6 +11,9 @@
 
 #define LARGE (brief ? 1 << 20 : 4 << 20)
 #define ROUNDS ((brief ? 3 : 10) * times)
+#define UPDATES ((brief ? 100 : 1000) * times)
+/* Of these most are longer than what goes with an envelope. */
+#define LONGEST_UPDATE 8192
 
 static void one_size(MPI_Comm comm, int bytes, int to, int from)
 {
@@ -319,6 +322,60 @@ static void threaded(MPI_Comm comm)
 	MUST(MPI_Comm_free(&other));
 }
 
+/* Its own memory for one send and one receive, which are begun again as soon as they are done. */
+static void reused(MPI_Comm comm)
+{
+	enum { UPDATE, FINISHED };
+	unsigned int state = 99 + 13 * rank;
+	char *out = malloc(LONGEST_UPDATE), *in = malloc(LONGEST_UPDATE);
+	int *counts = calloc(size, sizeof(*counts)), *next = calloc(size, sizeof(*next));
+	MPI_Request send = MPI_REQUEST_NULL, receive = MPI_REQUEST_NULL;
+	int sent = 0, left = size;
+
+	while (left > 0 || sent < UPDATES + size) {
+		MPI_Status status;
+		int done, bytes;
+
+		if (receive == MPI_REQUEST_NULL && left > 0)
+			MUST(MPI_Irecv(in, LONGEST_UPDATE, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG,
+				       comm, &receive));
+		MUST(MPI_Test(&receive, &done, &status));
+		if (left > 0 && done && status.MPI_TAG == FINISHED) {
+			left--;
+		} else if (left > 0 && done) {
+			int from = status.MPI_SOURCE, number = next[from]++;
+
+			MPI_Get_count(&status, MPI_BYTE, &bytes);
+			EXPECT(same(in, bytes, from, number),
+			       "of rank %d, message %d of %d bytes is another one", from, number, bytes);
+			memset(in, 0, LONGEST_UPDATE);
+		}
+		MUST(MPI_Test(&send, &done, MPI_STATUS_IGNORE));
+		if (!done || sent == UPDATES + size)
+			continue;
+		if (sent < UPDATES) {
+			int to = next_random(&state) % size;
+
+			bytes = 8 * (1 + next_random(&state) % (LONGEST_UPDATE / 8));
+			fill(out, bytes, rank, counts[to]++);
+			MUST(MPI_Isend(out, bytes, MPI_BYTE, to, UPDATE, comm, &send));
+		} else {
+			MUST(MPI_Isend(out, 0, MPI_BYTE, sent - UPDATES, FINISHED, comm, &send));
+		}
+		sent++;
+	}
+	MUST(MPI_Wait(&send, MPI_STATUS_IGNORE));
+	/* How many each of the others has sent to this rank. */
+	MUST(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_INT, counts, 1, MPI_INT, comm));
+	for (int from = 0; from < size; from++)
+		EXPECT(counts[from] == next[from], "of rank %d came %d messages of %d", from,
+		       next[from], counts[from]);
+	free(next);
+	free(counts);
+	free(in);
+	free(out);
+}
+
 const struct test message_tests[] = {
 	{ "messages of no byte up to the largest, to every rank and to oneself", all_sizes },
 	{ "a large message that no receive waits for", large_unexpected },
@@ -329,6 +386,7 @@ const struct test message_tests[] = {
 	{ "nothing is written behind a receive that is too short", not_behind },
 	{ "persistent requests", persistent },
 	{ "any, some and all of many requests", completions },
+	{ "memory of messages is used again as soon as they are done", reused },
 	{ "three threads of each rank at once", threaded },
 	{ NULL, NULL },
 };
