@@ -224,6 +224,8 @@ pub(super) struct Peer {
     /// It was told, or this host waits no longer: nothing is sent.
     closed: Atomic<bool>,
     polled: Polled,
+    /// Answers are left to the tasks that look.
+    left: Atomic<bool>,
     /// There is room for answers, or none waits.
     #[pin]
     room: WaitQueue,
@@ -270,6 +272,7 @@ impl Peer {
                 ending: Atomic::new(false),
                 closed: Atomic::new(false),
                 polled: Polled::new(),
+                left: Atomic::new(false),
                 room <- WaitQueue::new(c"weft matching room", kernel::static_lock_class!()),
                 work <- new_delayed_work!("weft matching peer"),
             }),
@@ -365,7 +368,8 @@ impl Peer {
         if !self.replies.lock().push(what) {
             self.broken.store(self.epoch(), Relaxed);
         } else if self.polled.is_current() {
-            // By the task that looks, or when it has not come back.
+            // By the next call of a task, this one or another, or when none has come back.
+            self.left.store(true, Relaxed);
             return;
         }
         self.hurry();
@@ -394,11 +398,17 @@ impl Peer {
         }
     }
 
-    /// Sends the answers that wait, for the same task.
+    /// Sends the answers that were left to a task: to be called behind all that may have left some.
+    #[inline]
     pub(super) fn answer_now(self: &Arc<Self>) {
-        if self.replies.lock().count == 0 {
-            return;
+        if self.left.load(Relaxed) {
+            self.answer_left();
         }
+    }
+
+    fn answer_left(self: &Arc<Self>) {
+        // What is left from here on is for the next call.
+        self.left.store(false, Relaxed);
         let sent = self.answer();
         self.tell_room();
         // It connects, waits for room, and ends the session.

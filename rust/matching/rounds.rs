@@ -118,6 +118,9 @@ impl Interface {
         // The thread knows how long to sleep.
         more |= worker.starved || worker.later.is_some();
         drop(worker);
+        // Also those that a call of another kind, another interface or the thread has left: they may be all that a peer
+        // waits for.
+        self.matcher.polled(|peer| peer.answer_now());
         bell.called.xchg(false, Full);
         if left {
             bell.need();

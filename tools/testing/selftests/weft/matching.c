@@ -1323,6 +1323,43 @@ TEST_F(matching, polled_by_both)
 		TH_LOG("%lu wake-ups", after - before);
 }
 
+/*
+ * What a program that polls has found by a command, between two polls, is asked for at once: else a peer that
+ * polls as well waits until a work item comes by.
+ */
+TEST_F(matching, polled_asks_at_once)
+{
+	const unsigned int rounds = 50, most = 100;
+	const size_t length = 32768;
+	unsigned int i, n, polls = 0;
+	struct weft_match_event e;
+
+	ASSERT_EQ(0, enable(&self->b));
+	memset(self->to, 0, MOST);
+	for (i = 0; i < rounds; i++) {
+		fill(self->from, length, i);
+		put(&self->a, &self->b, message(self->from, length, 7, i), false);
+		for (n = 0; n < 20; n++) {
+			mi_kick(&self->a, WEFT_MATCH_POLL);
+			mi_kick(&self->b, WEFT_MATCH_POLL);
+		}
+		/* It has come, and no buffer was there. */
+		command(&self->b, buffer(self->to, length, 7, i));
+		for (n = 0; n < 100 * most && !take(&self->b, &e); n++) {
+			mi_kick(&self->b, WEFT_MATCH_POLL);
+			mi_kick(&self->a, WEFT_MATCH_POLL);
+		}
+		polls += i ? n : 0;
+		ASSERT_LT(n, 100 * most) TH_LOG("%u", i);
+		ASSERT_EQ(WEFT_MATCH_RECEIVED, e.kind);
+		ASSERT_EQ(0, memcmp(self->from, self->to, length));
+		ASSERT_EQ(WEFT_MATCH_SENT, polled(&self->a, &self->b).kind);
+	}
+	/* A work item comes by every 8 ms, which are many more. */
+	TH_LOG("%u polls of each in %u rounds", polls, rounds);
+	EXPECT_LT(polls, rounds * most);
+}
+
 /* What comes for a program that has polled, and does not any more, is there a little later. */
 TEST_F(matching, polled_once)
 {
