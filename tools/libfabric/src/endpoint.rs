@@ -10,6 +10,7 @@ mod asked;
 mod atomic;
 mod backlog;
 mod bits;
+mod claims;
 mod common;
 mod early;
 mod engine;

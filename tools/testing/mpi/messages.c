@@ -347,7 +347,8 @@ static void reused(MPI_Comm comm)
 
 			MPI_Get_count(&status, MPI_BYTE, &bytes);
 			EXPECT(same(in, bytes, from, number),
-			       "of rank %d, message %d of %d bytes is another one", from, number, bytes);
+			       "of rank %d, message %d of %d bytes is another one", from, number,
+			       bytes);
 			memset(in, 0, LONGEST_UPDATE);
 		}
 		MUST(MPI_Test(&send, &done, MPI_STATUS_IGNORE));

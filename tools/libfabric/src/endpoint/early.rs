@@ -1,33 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
-//! Messages with tags that have come early, while receives wait for list entries: the driver does not know these
-//! receives, so the provider asks it for such messages, and finds their receives itself.
-//!
-//! What the driver has no posted buffer for it puts into its unexpected list. A claim takes the oldest one out, and leaves
-//! its bytes where they are until the receive is known. So messages are in their order: those that were claimed are older than
-//! those that the driver has. And no receive that waits fits a message that was claimed, as each is compared with
-//! all of the other kind when it comes. No buffer is given to the driver while claims are under way, as one may have taken
-//! what that buffer is for.
-//!
-//! The driver tells of no message that has come early: while receives wait it is asked again each millisecond.
+//! Messages that were claimed before their receive was known, and searches that wait until it is known what was claimed.
+//! Why there are any is in `claims.rs`.
 
-use super::bits::{TAGGED, WITH_TAG};
-use super::engine::{Engine, Rings};
-use super::operations::{Operation, Receive, What};
-use super::told::Report;
-use crate::fi::*;
 use std::collections::VecDeque;
-use std::ptr::null_mut;
 use std::time::{Duration, Instant};
-use weft::matching::{Command, Criteria, Event, Memory};
+use weft::matching::{Command, Criteria, Event};
 
 /// How long the driver is not asked again when it had less than it was asked for.
 const AGAIN: Duration = Duration::from_millis(1);
 /// How many claims are under way at most.
 const MOST: usize = 64;
-
-/// All messages with tags.
-const ALL: Criteria = Criteria { bits: TAGGED, ignore: !TAGGED, source: None };
 
 /// A search that waits until it is known what was claimed.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +43,7 @@ pub struct Early {
     /// and how many have found a message.
     found: usize,
     /// When it is asked again.
-    pub(super) next: Option<Instant>,
+    pub next: Option<Instant>,
     searches: Vec<Search>,
 }
 
@@ -83,17 +66,41 @@ impl Early {
         self.searches.push(search);
     }
 
+    pub fn take_searches(&mut self) -> Vec<Search> {
+        std::mem::take(&mut self.searches)
+    }
+
+    /// Returns how many messages are to be asked for now, and takes this for begun.
+    pub fn ask(&mut self) -> usize {
+        if self.asked > 0 || self.next.is_some_and(|next| next > Instant::now()) {
+            return 0;
+        }
+        self.batch = self.batch.max(1);
+        (self.asked, self.found) = (self.batch, 0);
+        self.batch
+    }
+
+    /// Keeps a message, which is the youngest.
+    pub fn keep(&mut self, message: &Event) {
+        self.messages.push_back(*message);
+    }
+
+    /// The oldest message that is meant.
+    pub fn look(&self, criteria: &Criteria) -> Option<Event> {
+        self.find(criteria).and_then(|at| self.messages.get(at)).copied()
+    }
+
     fn find(&self, criteria: &Criteria) -> Option<usize> {
         self.messages.iter().position(|message| of(message).overlaps(criteria))
     }
 
-    /// The oldest message that is meant, which is taken out.
+    /// The same, which is taken out.
     pub fn take(&mut self, criteria: &Criteria) -> Option<Event> {
         self.find(criteria).and_then(|at| self.messages.remove(at))
     }
 
     /// Counts an answer; behind the last, says when to ask again.
-    fn answered(&mut self, found: bool) {
+    pub fn answered(&mut self, found: bool) {
         self.asked = self.asked.saturating_sub(1);
         self.found += usize::from(found);
         if self.asked > 0 {
@@ -108,104 +115,6 @@ impl Early {
 }
 
 /// What says that a message is meant, and no other one.
-fn of(message: &Event) -> Criteria {
+pub fn of(message: &Event) -> Criteria {
     Criteria { bits: message.bits, ignore: 0, source: Some(message.source) }
-}
-
-impl<R: Rings> Engine<R> {
-    /// Asks for messages that have come early, if it is time.
-    pub(super) fn claim_more(&mut self) {
-        let early = &mut self.early;
-        let due = early.next.is_none_or(|next| next <= Instant::now());
-        if self.unposted[WITH_TAG].is_empty() || early.asked > 0 || !due {
-            return;
-        }
-        early.batch = early.batch.max(1);
-        (early.asked, early.found) = (early.batch, 0);
-        for _ in 0..early.batch {
-            let number = self.operations.insert(Operation {
-                context: null_mut(),
-                kind: FI_TAGGED,
-                telling: false.into(),
-                to: None,
-                what: What::Early,
-            });
-            self.waiting.push_back((number, Command::claim(&ALL, number)));
-        }
-    }
-
-    /// The driver has answered a claim.
-    pub(super) fn claimed(&mut self, event: &Event) {
-        let found = event.status == 0;
-        self.early.answered(found);
-        if !found {
-            self.operations.remove(event.context);
-            return;
-        }
-        let waiting = &mut self.unposted[WITH_TAG];
-        let fits = waiting.iter().position(|(_, append)| append.criteria().overlaps(&of(event)));
-        let Some((number, append)) = fits.and_then(|at| waiting.remove(at)) else {
-            self.early.messages.push_back(*event);
-            return;
-        };
-        // It is a buffer for one message, and needs no entry any more.
-        let Some(mut operation) = self.operations.remove(number) else { return };
-        if let What::Receive(Receive { append, .. }) = &mut operation.what {
-            *append = None;
-        }
-        self.buffers = self.buffers.saturating_sub(1);
-        self.receive_early(event, operation, append.memory());
-    }
-
-    /// Has an early message received. The driver tells of it by the number of the claim.
-    pub(super) fn receive_early(&mut self, message: &Event, by: Operation, to: &Memory) {
-        let number = message.context;
-        if let Some(operation) = self.operations.get(number) {
-            *operation = by;
-        }
-        self.waiting.push_back((number, Command::receive(to, number)));
-    }
-
-    /// Answers searches, or gives them to the driver, when it is known what was claimed.
-    pub(super) fn answer_searches(&mut self, report: &mut impl Report) {
-        if self.early.is_asking() {
-            return;
-        }
-        for search in std::mem::take(&mut self.early.searches) {
-            let Some(at) = self.early.find(&search.criteria) else {
-                match self.has_unposted(&search.criteria) {
-                    // What the driver has may be for a buffer that was posted before.
-                    true => self.fail(search.number, FI_ENOMSG, libc::ENOENT, report),
-                    false => self.waiting.push_back((search.number, search.command())),
-                }
-                continue;
-            };
-            let keeps = !search.claims && !search.drops;
-            let message = match keeps {
-                true => self.early.messages.get(at).copied(),
-                false => self.early.messages.remove(at),
-            };
-            if let Some(message) = message {
-                self.found_early(&search, &message, report);
-            }
-        }
-    }
-
-    /// A search has found a message that was claimed.
-    fn found_early(&mut self, search: &Search, message: &Event, report: &mut impl Report) {
-        if search.claims {
-            // The driver knows it by the number of its own claim.
-            let Some(operation) = self.operations.remove(search.number) else { return };
-            if let Some(claim) = self.operations.get(message.context) {
-                *claim = operation;
-            }
-            return self.commanded(message, report);
-        }
-        self.commanded(&Event { context: search.number, ..*message }, report);
-        if let Some(claim) = self.operations.get(message.context).filter(|_| search.drops) {
-            claim.what = What::Over;
-            let drop = Command::receive(&Memory::NONE, message.context);
-            self.waiting.push_back((message.context, drop));
-        }
-    }
 }

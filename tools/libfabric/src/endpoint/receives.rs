@@ -3,7 +3,7 @@
 //! Receives of an endpoint: buffers for one message or for many, searches, messages that were claimed.
 //!
 //! As many buffers have a list entry as there may be. Those behind them wait here, in the order in which they were
-//! posted, until others are over, or until a message for them has come (`early.rs`). A program that is told FI_EAGAIN tries
+//! posted, until others are over, or until a message for them has come (`claims.rs`). A program that is told FI_EAGAIN tries
 //! again, and MPI does so in MPI_Irecv: ranks that all post more receives than there are entries, before any
 //! sends, would wait for each other for ever.
 

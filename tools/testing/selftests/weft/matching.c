@@ -1324,8 +1324,8 @@ TEST_F(matching, polled_by_both)
 }
 
 /*
- * What a program that polls has found by a command, between two polls, is asked for at once: else a peer that
- * polls as well waits until a work item comes by.
+ * What a program that polls has found by a command, between two polls, is asked for at once: else
+ * a peer that polls as well waits until a work item comes by.
  */
 TEST_F(matching, polled_asks_at_once)
 {
