@@ -21,6 +21,9 @@ LAB = "mpi"
 NOT_OB1 = "nothing is written behind"
 # What the interface may carry beside: what the daemons tell each other, and what ranks print.
 BESIDE = 1_000_000
+# What posts many receives, or searches, and has no more messages come early than there are entries.
+FEW = ("many receives", "posted first", "a probe tells", "that a probe has taken", "cancelled", "persistent",
+       "some and all", "used again", "three threads")
 # Seconds in which a job ends whose rank or host has died.
 DEATH = 60
 # Errors of RandomAccess, as a share of its updates, that HPC Challenge takes for none.
@@ -110,6 +113,13 @@ def semantics(*more, programs=PROGRAMS):
 def two_hosts(bench):
     with hosts(bench) as (h1, h2, (a1, a2)):
         yield from told(run([(h1, a1), (h2, a2)], RANKS, MATCHED, *semantics("-n", "windows:")), "two hosts")
+
+
+@test("MPI between two hosts with 64 list entries: more receives than these wait for them")
+def few_entries(bench):
+    few = (*MATCHED, "-x", "FI_WEFT_ENTRIES=64")
+    with hosts(bench) as (h1, h2, (a1, a2)):
+        yield from told(run([(h1, a1), (h2, a2)], 2, few, *semantics(*FEW)), "64 entries")
 
 
 @test("MPI within one host, four ranks")
