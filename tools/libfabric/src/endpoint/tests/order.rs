@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 
 //! Receives and messages at random, more than there are entries for: each message is for the oldest receive that it
-//! fits and that no older message is for, whenever the driver does what.
+//! fits and that no older message is for, whenever the driver does what. If the driver has refused buffers, another receive
+//! may have been faster; each gets a message all the same, if there is one.
 
 use super::*;
 use proptest::prelude::*;
@@ -31,9 +32,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A driver that has as many entries as are asked for.
+/// A driver that has as many entries as are asked for, but says at times that it has none.
 #[derive(Default)]
 struct Driver {
+    /// Which of the next buffers it refuses.
+    refuses: VecDeque<bool>,
     posted: Vec<(u64, Wanted)>,
     unexpected: Vec<Event>,
     claimed: HashMap<u64, Event>,
@@ -74,6 +77,9 @@ impl Driver {
         match field(text, "op") {
             // WEFT_MATCH_APPEND; slabs have no tag.
             1 if bits >> 63 == 0 => None,
+            1 if self.refuses.pop_front().unwrap_or(false) => {
+                Some(failed(EventKind::Command, number, libc::ENOSPC))
+            }
             1 => match first {
                 Some(at) => Some(Event { context: number, ..self.unexpected.remove(at) }),
                 None => {
@@ -138,51 +144,75 @@ impl Bench {
     }
 }
 
+/// Does the steps, and all that is to be done behind them. Returns the receives, the messages, and which have met.
+fn run(steps: Vec<Step>, refuses: Vec<bool>) -> (Vec<Wanted>, Vec<Event>, Vec<(usize, usize)>) {
+    let driver = Driver { refuses: refuses.into(), ..Driver::default() };
+    let mut bench = Bench { engine: engine(4), driver, told: Told::default() };
+    let (mut receives, mut messages) = (Vec::new(), Vec::new());
+    for step in steps {
+        match step {
+            Step::Post(tag, ignore, source) => {
+                let source = source.map(|source| (source, 3));
+                let wanted = Wanted { kind: FI_TAGGED, tag, ignore, source };
+                receive(&mut bench.engine, &wanted, receives.len()).expect("posted, or it waits");
+                receives.push(wanted);
+            }
+            Step::Come(tag, source) => {
+                // Its length is its number.
+                let length = messages.len() as u64;
+                let message = Event {
+                    bits: (1 << 63) | tag,
+                    source: (source, 3),
+                    length,
+                    stored: length,
+                    ..event(EventKind::Received, 0)
+                };
+                messages.push(message);
+                let event = bench.driver.come(message);
+                bench.engine.rings().events.extend(event);
+            }
+            Step::Drive(most) => bench.drive(most),
+            Step::Look(asks) => bench.look(asks),
+        }
+    }
+    // Each round deals with one message at least, or one buffer that was refused.
+    for _ in 0..2 * (messages.len() + receives.len()) + 64 {
+        bench.drive(64);
+        bench.look(true);
+    }
+    let pair = |outcome: &Outcome| {
+        let done = outcome.done;
+        assert_eq!(done.error, 0);
+        (done.entry.op_context.addr(), done.entry.len)
+    };
+    let mut pairs: Vec<(usize, usize)> = bench.told.0.iter().map(pair).collect();
+    pairs.sort_unstable();
+    (receives, messages, pairs)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn receives_and_messages_meet_in_their_orders(steps in prop::collection::vec(step(), 1..300)) {
-        let mut bench =
-            Bench { engine: engine(4), driver: Driver::default(), told: Told::default() };
-        let (mut receives, mut messages) = (Vec::new(), Vec::new());
-        for step in steps {
-            match step {
-                Step::Post(tag, ignore, source) => {
-                    let source = source.map(|source| (source, 3));
-                    let wanted = Wanted { kind: FI_TAGGED, tag, ignore, source };
-                    receive(&mut bench.engine, &wanted, receives.len()).expect("it is posted, or waits");
-                    receives.push(wanted);
-                }
-                Step::Come(tag, source) => {
-                    // Its length is its number.
-                    let length = messages.len() as u64;
-                    let message = Event {
-                        bits: (1 << 63) | tag,
-                        source: (source, 3),
-                        length,
-                        stored: length,
-                        ..event(EventKind::Received, 0)
-                    };
-                    messages.push(message);
-                    let event = bench.driver.come(message);
-                    bench.engine.rings().events.extend(event);
-                }
-                Step::Drive(most) => bench.drive(most),
-                Step::Look(asks) => bench.look(asks),
-            }
-        }
-        // Each round deals with one message at least.
-        for _ in 0..2 * messages.len() + 64 {
-            bench.drive(64);
-            bench.look(true);
-        }
-        let mut pairs: Vec<(usize, usize)> = bench.told.0.iter().map(|outcome| {
-            let done = outcome.done;
-            assert_eq!(done.error, 0);
-            (done.entry.op_context.addr(), done.entry.len)
-        }).collect();
-        pairs.sort_unstable();
+    fn receives_and_messages_meet_in_their_orders(steps in prop::collection::vec(step(), 1..150)) {
+        let (receives, messages, pairs) = run(steps, Vec::new());
         prop_assert_eq!(pairs, expected(&receives, &messages));
+    }
+
+    #[test]
+    fn none_is_left_that_fits_another_if_buffers_are_refused(
+        steps in prop::collection::vec(step(), 1..150),
+        refuses in prop::collection::vec(any::<bool>(), 0..60),
+    ) {
+        let (receives, messages, pairs) = run(steps, refuses);
+        let mut free = (vec![true; receives.len()], vec![true; messages.len()]);
+        for (n, at) in pairs {
+            prop_assert!(std::mem::take(&mut free.0[n]) && std::mem::take(&mut free.1[at]));
+            prop_assert!(fits(&receives[n], &messages[at]));
+        }
+        for (wanted, _) in receives.iter().zip(&free.0).filter(|(_, free)| **free) {
+            let mut left = messages.iter().zip(&free.1).filter(|(_, free)| **free);
+            prop_assert!(!left.any(|(message, _)| fits(wanted, message)));
+        }
     }
 }
