@@ -1331,8 +1331,9 @@ TEST_F(matching, polled_asks_at_once)
 {
 	const unsigned int rounds = 50, most = 100;
 	const size_t length = 32768;
-	unsigned int i, n, polls = 0;
-	struct weft_match_event e;
+	unsigned int i, n, waited = 0;
+	struct weft_match_event e = {};
+	int64_t end;
 
 	ASSERT_EQ(0, enable(&self->b));
 	memset(self->to, 0, MOST);
@@ -1345,19 +1346,21 @@ TEST_F(matching, polled_asks_at_once)
 		}
 		/* It has come, and no buffer was there. */
 		command(&self->b, buffer(self->to, length, 7, i));
-		for (n = 0; n < 100 * most && !take(&self->b, &e); n++) {
+		end = wt_now_ms() + SOON;
+		for (n = 0; !take(&self->b, &e) && wt_now_ms() < end; n++) {
 			mi_kick(&self->b, WEFT_MATCH_POLL);
 			mi_kick(&self->a, WEFT_MATCH_POLL);
 		}
-		polls += i ? n : 0;
-		ASSERT_LT(n, 100 * most) TH_LOG("%u", i);
-		ASSERT_EQ(WEFT_MATCH_RECEIVED, e.kind);
+		waited += n > most;
+		ASSERT_EQ(WEFT_MATCH_RECEIVED, e.kind) TH_LOG("%u", i);
 		ASSERT_EQ(0, memcmp(self->from, self->to, length));
 		ASSERT_EQ(WEFT_MATCH_SENT, polled(&self->a, &self->b).kind);
 	}
-	/* A work item comes by every 8 ms, which are many more. */
-	TH_LOG("%u polls of each in %u rounds", polls, rounds);
-	EXPECT_LT(polls, rounds * most);
+	/*
+	 * Two polls do, and a work item comes by every 8 ms, which are many more. The first round waits
+	 * for a connection; in adversarial mode a few others wait for it, too.
+	 */
+	EXPECT_LT(waited, rounds / 2) TH_LOG("%u of %u rounds waited", waited, rounds);
 }
 
 /* What comes for a program that has polled, and does not any more, is there a little later. */
