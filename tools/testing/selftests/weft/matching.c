@@ -1357,8 +1357,8 @@ TEST_F(matching, polled_asks_at_once)
 		ASSERT_EQ(WEFT_MATCH_SENT, polled(&self->a, &self->b).kind);
 	}
 	/*
-	 * Two polls do, and a work item comes by every 8 ms, which are many more. The first round waits
-	 * for a connection; in adversarial mode a few others wait for it, too.
+	 * Two polls do, and a work item comes by every 8 ms, which are many more. The first round
+	 * waits for a connection; in adversarial mode a few others wait for that item, too.
 	 */
 	EXPECT_LT(waited, rounds / 2) TH_LOG("%u of %u rounds waited", waited, rounds);
 }
