@@ -218,6 +218,11 @@ impl<R: Rings> Engine<R> {
     /// Gives the driver a command, behind those that wait.
     pub(super) fn give(&mut self, number: u64, command: Command) -> Result<(), c_int> {
         self.waiting.push_back((number, command));
+        self.give_waiting()
+    }
+
+    /// Gives the driver what waits. FI_ENODEV: the port is gone.
+    pub(super) fn give_waiting(&mut self) -> Result<(), c_int> {
         if self.flush() { Ok(()) } else { Err(FI_ENODEV) }
     }
 

@@ -48,7 +48,7 @@ impl<R: Rings> Engine<R> {
             self.receives += 1;
             let by = Operation { context, kind, telling, to: None, what };
             self.receive_early(&message, by, &memory);
-            return if self.flush() { Ok(()) } else { Err(FI_ENODEV) };
+            return self.give_waiting();
         }
         let number = self.begun_receive(context, wanted.kind, telling.into(), what);
         let append = Append::once(wanted.criteria(), memory, number);
@@ -223,7 +223,7 @@ impl<R: Rings> Engine<R> {
         }
         self.unposted[class].push_back((number, *append));
         self.claim_more();
-        if self.flush() { Ok(()) } else { Err(FI_ENODEV) }
+        self.give_waiting()
     }
 
     /// The driver has found no entry for a buffer: it waits before those that were posted later.

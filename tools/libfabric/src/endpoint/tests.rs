@@ -149,12 +149,18 @@ fn receive(engine: &mut Engine<Fake>, wanted: &Wanted, n: usize) -> Result<(), c
     unsafe { engine.receive(wanted, &[], context(n), true) }
 }
 
+/// What a command says, by the name that the kernel's header gives it.
+fn field(text: &str, name: &str) -> u64 {
+    let after = text.split(&format!("{name}: ")).nth(1).expect("it is there");
+    let digits = after.split([',', ' ']).next().expect("something is behind it");
+    digits.parse().expect("it is a number")
+}
+
 /// The number of an operation that is told of by `n`-th command from the end.
 fn number(engine: &mut Engine<Fake>, n: usize) -> u64 {
     let commands = &engine.rings().commands;
     let text = &commands[commands.len() - 1 - n];
-    let after = text.split("context: ").nth(1).expect("it has a context");
-    after.split(',').next().and_then(|digits| digits.parse().ok()).expect("it is a number")
+    field(text, "context")
 }
 
 fn errors(told: &[Outcome]) -> Vec<c_int> {
@@ -196,11 +202,7 @@ fn post(engine: &mut Engine<Fake>, tag: u64, to: u64, fence: bool) {
 
 /// Tags of the messages that the driver was given since the last time.
 fn given(engine: &mut Engine<Fake>) -> Vec<u64> {
-    let tag = |text: String| {
-        let after = text.split("bits: ").nth(1).expect("it has bits");
-        let bits: u64 = after.split(',').next().and_then(|n| n.parse().ok()).expect("a number");
-        bits & TAG
-    };
+    let tag = |text: String| field(&text, "bits") & TAG;
     std::mem::take(&mut engine.rings().messages).into_iter().map(tag).collect()
 }
 

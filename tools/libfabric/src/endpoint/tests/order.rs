@@ -47,13 +47,6 @@ fn fits(wanted: &Wanted, message: &Event) -> bool {
     tag && wanted.source.is_none_or(|source| source == message.source)
 }
 
-/// What a command says, by the name that the kernel's header gives it.
-fn field(text: &str, name: &str) -> u64 {
-    let after = text.split(&format!("{name}: ")).nth(1).expect("it is there");
-    let digits = after.split([',', ' ']).next().expect("something is behind it");
-    digits.parse().expect("it is a number")
-}
-
 impl Driver {
     /// A message meets a buffer, or waits; returns what is told of it.
     fn come(&mut self, message: Event) -> Option<Event> {
